@@ -1,0 +1,111 @@
+"""The energy E(y~) = -sum_i lambda_i f_i(y~): the sign turns here and nowhere else (Eq. 1)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cold.constraints.base import Constraint, Function, Random
+from cold.errors import ColdError
+from cold.lm.context import Context, Reader
+from cold.soft import SoftSequence
+
+Memory = tuple[Tensor | None, ...]  # per context: what it remembers of the step before
+
+
+class Term(NamedTuple):
+    weight: float
+    constraint: Constraint
+
+
+class Evaluation(NamedTuple):
+    """An energy at one soft sequence."""
+
+    energy: Tensor  # [rows]
+    scores: Tensor  # f_i, unweighted [terms, rows]
+    memory: Memory
+
+
+@dataclass(frozen=True, eq=False)
+class Energy:
+    """A weighted sum of constraints with unique names. Build it with `0.3 * a + 0.2 * b`."""
+
+    terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        for weight, constraint in self.terms:
+            if not (weight >= 0 and weight < float("inf")):
+                raise ColdError(
+                    f"the weight of {constraint.name!r} is {weight}: weights are finite and at least 0; "
+                    "to push away from something, turn the sign of its score"
+                )
+        names = self.names
+        for name in names:
+            if names.count(name) > 1:
+                raise ColdError(f"two terms are called {name!r}: give one of them another name=")
+
+    @property
+    def names(self) -> list[str]:
+        return [term.constraint.name for term in self.terms]
+
+    @property
+    def weights(self) -> list[float]:
+        return [term.weight for term in self.terms]
+
+    @property
+    def contexts(self) -> list[Context]:
+        """Each distinct context once, in order of first use."""
+        return list(dict.fromkeys(c for term in self.terms for c in term.constraint.contexts))
+
+    def __add__(self, other: Energy | Constraint) -> Energy:
+        more = other if isinstance(other, Energy) else 1.0 * other
+        return Energy(self.terms + more.terms)
+
+    def __rmul__(self, factor: float) -> Energy:
+        return Energy(tuple(Term(float(factor) * weight, c) for weight, c in self.terms))
+
+    def bind(self, rows: int, length: int) -> BoundEnergy:
+        """Prepare for a batch: check every term, encode every prefix."""
+        return BoundEnergy(self, rows, length)
+
+
+class BoundEnergy:
+    """An energy ready for soft sequences [rows, length, vocab]; reads each context once per call."""
+
+    def __init__(self, energy: Energy, rows: int, length: int) -> None:
+        if not energy.terms:
+            raise ColdError("the energy has no terms: add at least one, as in 1.0 * Fluency(context)")
+        for term in energy.terms:
+            term.constraint.check(rows, length)
+        for context in energy.contexts:
+            if rows % context.examples:
+                raise ColdError(f"a context has {context.examples} examples, which does not divide {rows} rows")
+        self.energy = energy
+        self.names = energy.names
+        self.readers: list[Reader] = [context.bind(rows, length) for context in energy.contexts]
+        self.differentiated = [
+            any(context in t.constraint.contexts and not t.constraint.detached for t in energy.terms)
+            for context in energy.contexts
+        ]
+
+    def start(self, y: Tensor) -> Memory:
+        return tuple(reader.start(y) for reader in self.readers)
+
+    def __call__(self, logits: Tensor, memory: Memory, random: Random) -> Evaluation:
+        y = SoftSequence(logits)
+        readings, remembered = {}, []
+        for reader, differentiated, before in zip(self.readers, self.differentiated, memory, strict=True):
+            with nullcontext() if differentiated else torch.no_grad():
+                reading, after = reader.read(y, before)
+            readings[reader.context] = reading
+            remembered.append(after)
+        scores = torch.stack([term.constraint.score(y, readings, random) for term in self.energy.terms])
+        weights = torch.tensor(self.energy.weights, device=scores.device)
+        return Evaluation(-(weights @ scores), scores, tuple(remembered))
+
+
+__all__ = ["BoundEnergy", "Energy", "Evaluation", "Function", "Memory", "Term"]

@@ -1,0 +1,54 @@
+"""Soft fluency: f_LM(y~) = sum_t sum_v p_LM(v | y~_<t) log softmax(y~_t(v)), in either direction (Eq. 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cold.constraints.base import Constraint, Random, Readings, Reduction, total
+from cold.errors import ColdError
+from cold.lm.context import NEVER, Context
+from cold.soft import SoftSequence
+
+ECHO = 1e4  # the published code's penalty on what the reverse LM expects one position later
+
+
+@dataclass(frozen=True, eq=False)
+class Fluency(Constraint):
+    """How well each token distribution agrees with what the LM of the context expects there.
+
+    As released: `detach` (each position is pulled to the LM's prediction, which itself stays put), `within`
+    (the prediction is cut to the context's candidate set and renormalized) and, right to left, `no_echo`.
+    """
+
+    context: Context
+    name: str = "fluency"
+    reduction: Reduction = total
+    detach: bool = False
+    within: bool = False
+    no_echo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.within and not self.context.top_k:
+            raise ColdError(f"term {self.name!r} looks within the candidate set, but its context has top_k = 0")
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:  # type: ignore[override]
+        return (self.context,)
+
+    @property
+    def detached(self) -> bool:  # type: ignore[override]
+        return self.detach
+
+    def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
+        reading = readings[self.context]
+        expected = reading.predicted.detach() if self.detach else reading.predicted
+        if self.no_echo:
+            echo = expected[:, 1:].softmax(-1)
+            expected = torch.cat([expected[:, :-1] - ECHO * echo, expected[:, -1:]], 1)
+        if self.within and reading.candidates is not None:
+            expected = expected.masked_fill(~reading.candidates, NEVER)
+        per_token = (expected.softmax(-1) * y.log_probs[:, reading.covers]).sum(-1)
+        return self.reduction(per_token, torch.ones_like(per_token))

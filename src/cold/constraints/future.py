@@ -1,0 +1,35 @@
+"""Future-token prediction: f_pred(y~; x_r) = sum_k log p_LM(x_r,k | y~, x_r,<k) (Eq. 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from cold.constraints.base import Constraint, Random, Readings, Reduction, total
+from cold.errors import ColdError
+from cold.lm.context import Context
+from cold.soft import SoftSequence
+
+
+@dataclass(frozen=True, eq=False)
+class Future(Constraint):
+    """How likely the LM of the context finds the right text after y~."""
+
+    context: Context
+    name: str = "future"
+    reduction: Reduction = total
+
+    def __post_init__(self) -> None:
+        if not all(self.context.after):
+            side = "left" if self.context.lm.reverse else "right"
+            raise ColdError(f"term {self.name!r} predicts the {side} text of its context, which is empty: give one")
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:  # type: ignore[override]
+        return (self.context,)
+
+    def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
+        reading = readings[self.context]
+        chosen = reading.after.log_softmax(-1).gather(-1, reading.after_ids[..., None])[..., 0]
+        return self.reduction(chosen, reading.after_mask)

@@ -1,0 +1,206 @@
+"""A context: what an LM reads around and of the soft sequence, left + y~ + right, once per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cold.errors import ColdError
+from cold.lm.model import LanguageModel
+from cold.lm.prefix import Prefix, check_window
+from cold.soft import SoftSequence, expand
+
+Text = str | Sequence[int]  # a text, or its token ids
+NEVER = -1e10  # the published code's logit of a token outside the candidate set
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """One entry per example, texts in reading order; a right-to-left LM flips inside.
+
+    `temperature`: the LM reads softmax(y~ / temperature). `straight_through`: its gradient lacks the 1 / temperature.
+    `top_k`: the LM reads y~ only within its own k best tokens of the step before, plus `widen`, as released.
+    `separator`: open with the document separator (the published code opens with the bare text).
+    """
+
+    lm: LanguageModel
+    left: Text | Sequence[Text] = ""
+    right: Text | Sequence[Text] = ""
+    temperature: float = 1.0
+    straight_through: bool = False
+    top_k: int = 0
+    widen: Sequence[Sequence[int]] = ()
+    separator: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ColdError(f"the temperature of a context is {self.temperature}: it must be above 0")
+        sides = {len(side) for side in (_entries(self.left), _entries(self.right))} - {1}
+        if len(sides) > 1:
+            raise ColdError(
+                f"a context has {len(_entries(self.left))} left and {len(_entries(self.right))} right texts: "
+                "give one of each per example"
+            )
+
+    @property
+    def examples(self) -> int:
+        return max(len(_entries(self.left)), len(_entries(self.right)))
+
+    @cached_property
+    def left_ids(self) -> list[list[int]]:
+        """What stands before y, per example; the separator where there is nothing else."""
+        return self._repeat([left_ids(self.lm, text, self.separator) for text in _entries(self.left)])
+
+    @cached_property
+    def right_ids(self) -> list[list[int]]:
+        """What stands after y, per example, glued with one space."""
+        return self._repeat([right_ids(self.lm, text) for text in _entries(self.right)])
+
+    @property
+    def before(self) -> list[list[int]]:
+        """What the LM reads before y, in its own direction."""
+        if not self.lm.reverse:
+            return self.left_ids
+        start = [self.lm.separator] if self.separator else []
+        return [start + ids[::-1] for ids in self.right_ids]
+
+    @property
+    def after(self) -> list[list[int]]:
+        """What the LM reads after y, in its own direction."""
+        if not self.lm.reverse:
+            return self.right_ids
+        plain = (self.lm.encode(text.strip()) if isinstance(text, str) else list(text) for text in _entries(self.left))
+        return self._repeat([ids[::-1] for ids in plain])
+
+    def bind(self, rows: int, length: int) -> Reader:
+        """Encode what does not change between steps."""
+        return Reader(self, rows, length)
+
+    def _repeat(self, entries: list[list[int]]) -> list[list[int]]:
+        return entries * self.examples if len(entries) == 1 else entries
+
+
+class Reading(NamedTuple):
+    """What the LM says of one soft sequence. All logits are fp32 and in reading order."""
+
+    predicted: Tensor  # of y at the positions of `covers` [rows, length', vocab]
+    covers: slice  # all of y, less the one position that an LM without any context cannot predict
+    after: Tensor  # of the text behind y, in the LM's direction [rows, K, vocab]
+    after_ids: Tensor  # [rows, K]
+    after_mask: Tensor  # [rows, K], 1 where there is a token
+    candidates: Tensor | None  # with top_k: the k best predicted tokens and `widen` [rows, length', vocab]
+
+
+class Reader:
+    """A context bound to a number of rows: reads the soft sequence, with the prefix encoded once."""
+
+    def __init__(self, context: Context, rows: int, length: int) -> None:
+        lm, after = context.lm, context.after
+        check_window(lm, [b + a for b, a in zip(context.before, after, strict=True)], length)
+        self.context = context
+        samples = rows // context.examples
+        self.prefix = Prefix.of(lm, context.before).select(
+            torch.arange(context.examples, device=lm.device).repeat_interleave(samples)
+        )
+        longest = max(len(ids) for ids in after)
+        padded = [ids + [0] * (longest - len(ids)) for ids in after]
+        self.after_ids = expand(
+            torch.tensor(padded, dtype=torch.long, device=lm.device).view(len(after), longest), rows
+        )
+        sizes = torch.tensor([len(ids) for ids in after], device=lm.device)
+        self.after_mask = expand((torch.arange(longest, device=lm.device) < sizes[:, None]).long(), rows)
+        self.after_embeds = lm.embed(self.after_ids[:, :-1])
+        self.widen = expand(_token_sets(context), rows) if context.widen else None
+
+    def start(self, y: Tensor) -> Tensor | None:
+        """The memory before the first step: no token is ruled out yet."""
+        return torch.ones_like(y, dtype=torch.bool) if self.context.top_k else None
+
+    def read(self, y: SoftSequence, memory: Tensor | None) -> tuple[Reading, Tensor | None]:
+        lm, length = self.context.lm, y.length
+        embeds = lm.embed_soft(self._soft_tokens(y.logits, memory))
+        if lm.reverse:
+            embeds = embeds.flip(1)
+        inputs = torch.cat([embeds, self.after_embeds], 1) if self.after_ids.shape[1] else embeds[:, :-1]
+        out = self._logits(inputs)
+        first = [] if self.prefix.logits is None else [self.prefix.logits[:, None]]
+        predicted = torch.cat([*first, out[:, : length - 1]], 1)
+        covers = slice(None)
+        if not first:
+            covers = slice(0, -1) if lm.reverse else slice(1, None)
+        if lm.reverse:
+            predicted = predicted.flip(1)
+        candidates = self._candidates(predicted)
+        reading = Reading(predicted, covers, out[:, length - 1 :], self.after_ids, self.after_mask, candidates)
+        return reading, candidates
+
+    def _soft_tokens(self, logits: Tensor, memory: Tensor | None) -> Tensor:
+        if memory is not None:
+            logits = logits.masked_fill(~memory, NEVER)
+        scaled = logits / self.context.temperature
+        if self.context.straight_through:
+            scaled = (scaled - logits).detach() + logits
+        return scaled.softmax(-1)
+
+    def _logits(self, inputs: Tensor) -> Tensor:
+        n, prefix = inputs.shape[1], self.prefix
+        if n == 0:
+            return inputs.new_zeros(inputs.shape[0], 0, self.context.lm.vocab, dtype=torch.float32)
+        positions = prefix.lengths[:, None] + torch.arange(n, device=inputs.device)
+        soft = n - max(self.after_ids.shape[1] - 1, 0)
+        mask = torch.cat([prefix.mask, prefix.mask.new_ones(prefix.rows, soft), self.after_mask[:, : n - soft]], 1)
+        return self.context.lm.read(inputs, prefix.past, mask, positions)[0]
+
+    def _candidates(self, predicted: Tensor) -> Tensor | None:
+        if not self.context.top_k:
+            return None
+        found = top_k_mask(predicted.detach(), self.context.top_k)
+        return found if self.widen is None else found | self.widen[:, None]
+
+
+def top_k_mask(logits: Tensor, k: int) -> Tensor:
+    """True at the k largest entries of the last axis."""
+    best = logits.topk(min(k, logits.shape[-1]), dim=-1).indices
+    return torch.zeros_like(logits, dtype=torch.bool).scatter_(-1, best, True)
+
+
+def starts_line(left: Text) -> bool:
+    """Whether y opens a line, so that its first token carries no space."""
+    return isinstance(left, str) and (not left.strip() or left.rstrip(" ").endswith("\n"))
+
+
+def left_ids(lm: LanguageModel, text: Text, separator: bool) -> list[int]:
+    """A left text in ids. Blanks around it go; a final newline stays, since it says that y opens a line."""
+    if not isinstance(text, str):
+        return list(text) if text or not separator else [lm.separator]
+    body = text.strip()
+    if not body:
+        return [lm.separator]
+    start = [lm.separator] if separator else []
+    return start + lm.encode(body + "\n" if starts_line(text) else body)
+
+
+def right_ids(lm: LanguageModel, text: Text) -> list[int]:
+    """A right text in ids, behind one space."""
+    if not isinstance(text, str):
+        return list(text)
+    return lm.encode_after(" " + text.strip()) if text.strip() else []
+
+
+def _entries(side: Text | Sequence[Text]) -> Sequence[Text]:
+    """One text, or one per example."""
+    if isinstance(side, str) or (len(side) > 0 and isinstance(side[0], int)):
+        return [side]  # type: ignore[list-item]
+    return list(side) or [""]  # type: ignore[arg-type]
+
+
+def _token_sets(context: Context) -> Tensor:
+    sets = torch.zeros(len(context.widen), context.lm.vocab, dtype=torch.bool, device=context.lm.device)
+    for row, ids in enumerate(context.widen):
+        sets[row, list(ids)] = True
+    return sets

@@ -1,0 +1,140 @@
+"""A frozen causal language model that reads soft tokens: weighted averages of its word embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from cold.errors import ColdError
+
+KeyValues = tuple[tuple[Tensor, Tensor], ...]  # per layer: keys and values, each [rows, heads, tokens, width]
+
+DOCUMENT_SEPARATOR = "<|endoftext|>"  # SmolLM2's <bos> opens a chat turn; its documents are parted by this
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """Hugging Face model + tokenizer, frozen. `reverse` marks a right-to-left LM over the same vocabulary.
+
+    `first_id` is the model's own id of our token 0: the right-to-left GPT-2 of the paper shifts its ids by one.
+    """
+
+    model: Any = field(repr=False)
+    tokenizer: Any = field(default=None, repr=False)
+    name: str = "unnamed"
+    reverse: bool = False
+    first_id: int = 0
+    vocab: int = 0  # 0: as wide as the model's output
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        self.model.eval().requires_grad_(False)
+        width = self.model.get_output_embeddings().weight.shape[0] - self.first_id
+        object.__setattr__(self, "vocab", self.vocab or width)
+        _ = self.embedding_scale  # fails here, not in the middle of a run
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.table.device
+        return device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.table.dtype
+
+    @cached_property
+    def table(self) -> Tensor:
+        """The input embeddings of our vocabulary [vocab, width]; a view, also when the output layer is tied."""
+        weight: Tensor = self.model.get_input_embeddings().weight
+        return weight[self.first_id : self.first_id + self.vocab]
+
+    @cached_property
+    def embedding_scale(self) -> float:
+        """Gemma multiplies its embeddings; measured on a few tokens rather than known by model name."""
+        probe = torch.arange(1, min(5, self.vocab), device=self.table.device)
+        out = self.model.get_input_embeddings()(probe + self.first_id).float()
+        rows = self.table[probe].float()
+        scale = float((out * rows).sum() / (rows * rows).sum().clamp(min=1e-12))
+        if not torch.allclose(out, rows * scale, rtol=2e-2, atol=1e-4):
+            raise ColdError(f"model {self.name!r} does not embed tokens linearly, so it cannot read soft tokens")
+        return scale
+
+    @cached_property
+    def window(self) -> int:
+        """The most tokens the model can read."""
+        config = self.model.config.get_text_config()
+        return int(getattr(config, "max_position_embeddings", None) or 1 << 20)
+
+    @cached_property
+    def separator(self) -> int:
+        """The token between documents: the start of everything, since an LM cannot predict from nothing."""
+        if self.tokenizer is None:
+            return 0
+        known = self.tokenizer.get_vocab()
+        for token in (DOCUMENT_SEPARATOR, self.tokenizer.bos_token, self.tokenizer.eos_token):
+            if token in known:
+                return int(known[token])
+        raise ColdError(f"the tokenizer of {self.name!r} has no separator: give it a bos_token or an eos_token")
+
+    @cached_property
+    def banned(self) -> Tensor:
+        """Tokens that never belong into a text [vocab]: special ones, and padding of the embedding table."""
+        banned = torch.zeros(self.vocab, dtype=torch.bool, device=self.device)
+        if self.tokenizer is not None:
+            banned[len(self.tokenizer) :] = True
+            special = {i for i, t in self.tokenizer.added_tokens_decoder.items() if t.special}
+            banned[sorted(i for i in special | set(self.tokenizer.all_special_ids) if i < self.vocab)] = True
+        return banned
+
+    # -- text ------------------------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text that opens a document, without any special token."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False)) if text else []
+
+    def encode_after(self, text: str, before: str = ".") -> list[int]:
+        """Ids of `text` as it continues `before`: for SentencePiece tokenizers not those of the text alone."""
+        anchor = self.encode(before)
+        ids = self.encode(before + text)
+        return ids[len(anchor) :] if ids[: len(anchor)] == anchor else self.encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    @cached_property
+    def token_strings(self) -> list[str]:
+        """What each token adds to a text that already has some; '' for what never belongs into one."""
+        anchor = self.encode(".")
+        lead = len(self.decode(anchor))
+        size = min(self.vocab, len(self.tokenizer))
+        banned = self.banned.tolist()
+        texts = self.tokenizer.batch_decode([[*anchor, i] for i in range(size)], clean_up_tokenization_spaces=False)
+        return ["" if banned[i] else text[lead:] for i, text in enumerate(texts)] + [""] * (self.vocab - size)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def embed(self, ids: Tensor) -> Tensor:
+        out: Tensor = self.model.get_input_embeddings()(ids + self.first_id)
+        return out
+
+    def embed_soft(self, probs: Tensor) -> Tensor:
+        """The expected embedding sum_v p(v) e_v [batch, length, width]."""
+        return (probs.to(self.dtype) @ self.table) * self.embedding_scale
+
+    def read(self, embeds: Tensor, past: KeyValues, mask: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+        """Next-token logits in fp32 after each input, and the keys and values of everything read so far.
+
+        A cache that is handed in is changed by the library, so each call gets one of its own around `past`.
+        """
+        cache = DynamicCache(ddp_cache_data=past) if past else DynamicCache()
+        out = self.model(
+            inputs_embeds=embeds, past_key_values=cache, attention_mask=mask, position_ids=positions, use_cache=True
+        )
+        logits = out.logits[..., self.first_id : self.first_id + self.vocab].float()
+        return logits, tuple((layer.keys, layer.values) for layer in cache.layers)

@@ -1,0 +1,95 @@
+"""Texts of different lengths that an LM has read once: kept as keys and values, reused by every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cold.errors import ColdError
+from cold.lm.model import KeyValues, LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix:
+    """Rows padded at their far end, so that whatever comes next stands at one index for all rows."""
+
+    lm: LanguageModel
+    past: KeyValues  # [rows, heads, tokens, width] per layer; empty when nothing was read
+    mask: Tensor  # [rows, tokens], 1 where there is a token
+    logits: Tensor | None  # of the next token [rows, vocab], fp32; None when nothing was read
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, lm: LanguageModel, texts: Sequence[Sequence[int]]) -> Prefix:
+        """Each distinct text is read alone (no padding inside attention), then the rows are stacked."""
+        check_window(lm, texts)
+        distinct = {tuple(ids): None for ids in texts}
+        read = {ids: _read_one(lm, ids) for ids in distinct}
+        longest = max(len(ids) for ids in distinct)
+        mask = torch.zeros(len(distinct), longest, dtype=torch.long, device=lm.device)
+        for row, ids in enumerate(distinct):
+            mask[row, longest - len(ids) :] = 1
+        if longest == 0:
+            return cls(lm, (), mask, None).select([0] * len(texts))
+        if min(len(ids) for ids in distinct) == 0:
+            raise ColdError("one text of the batch is empty and another is not: give every row a separator or a text")
+        layers = zip(*(past for past, _ in read.values()), strict=True)
+        past = tuple(
+            (_stack([k for k, _ in layer], longest), _stack([v for _, v in layer], longest)) for layer in layers
+        )
+        logits = torch.cat([last for _, last in read.values()])
+        row_of = {ids: row for row, ids in enumerate(distinct)}
+        return cls(lm, past, mask, logits).select([row_of[tuple(ids)] for ids in texts])
+
+    @property
+    def rows(self) -> int:
+        return self.mask.shape[0]
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.mask.sum(1)
+
+    def select(self, index: Sequence[int] | Tensor) -> Prefix:
+        """The given rows, in the given order, repeats allowed: samples of one text, survivors of a beam."""
+        rows = torch.as_tensor(index, device=self.mask.device)
+        past = tuple((k[rows], v[rows]) for k, v in self.past)
+        return Prefix(self.lm, past, self.mask[rows], None if self.logits is None else self.logits[rows])
+
+    @torch.no_grad()
+    def append(self, embeds: Tensor) -> Prefix:
+        """Read more tokens [rows, n, width] in every row."""
+        n = embeds.shape[1]
+        positions = self.lengths[:, None] + torch.arange(n, device=embeds.device)
+        mask = torch.cat([self.mask, self.mask.new_ones(self.rows, n)], 1)
+        logits, past = self.lm.read(embeds, self.past, mask, positions)
+        return Prefix(self.lm, past, mask, logits[:, -1])
+
+    def append_ids(self, ids: Tensor) -> Prefix:
+        """Read more hard tokens [rows] or [rows, n] in every row."""
+        return self.append(self.lm.embed(ids.view(self.rows, -1)))
+
+
+def check_window(lm: LanguageModel, texts: Sequence[Sequence[int]], more: int = 0) -> None:
+    longest = max((len(ids) for ids in texts), default=0) + more
+    if longest > lm.window:
+        raise ColdError(
+            f"a context of {longest} tokens does not fit into the window of {lm.name!r} ({lm.window} tokens): "
+            "shorten the text or take a model with a longer window"
+        )
+
+
+def _read_one(lm: LanguageModel, ids: Sequence[int]) -> tuple[KeyValues, Tensor]:
+    if not ids:
+        return (), torch.empty(0)
+    row = torch.tensor([list(ids)], device=lm.device)
+    positions = torch.arange(len(ids), device=lm.device)[None]
+    logits, past = lm.read(lm.embed(row), (), torch.ones_like(row), positions)
+    return past, logits[:, -1]
+
+
+def _stack(rows: list[Tensor], longest: int) -> Tensor:
+    """Zeros, never garbage, where a row is shorter: a masked NaN would still poison the sum."""
+    return torch.cat([torch.nn.functional.pad(r, (0, 0, longest - r.shape[2], 0)) for r in rows])

@@ -1,0 +1,51 @@
+"""What a person wants to see of a chain: terms, gradient norms, entropy, and how gradient and noise compare."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cold.sampling.langevin import EnergyFunction, Move, State
+from cold.sampling.noise import Noise
+
+
+class Info(NamedTuple):
+    """One step, seen from outside. All tensors are per row."""
+
+    step: int
+    energy: Tensor  # before the step [rows]
+    scores: Tensor  # each term's f, unweighted [terms, rows]
+    gradient: Tensor  # |grad E| [rows]
+    term_gradients: Tensor | None  # |grad f_i|, unweighted, where it was measured [terms, rows]
+    entropy: Tensor  # mean entropy of softmax(y~) after the step, nats [rows]
+    drift_to_noise: Tensor  # |gradient move| / |noise move|; infinite without noise [rows]
+
+
+def observe(state: State, step: int, move: Move, norms: Tensor | None) -> Info:
+    log_probs = state.y.log_softmax(-1)
+    entropy = -(log_probs.exp() * log_probs).sum(-1).mean(-1)
+    ratio = _norm(move.drift) / _norm(move.noise)
+    evaluation = move.evaluation
+    return Info(step, evaluation.energy, evaluation.scores, _norm(move.gradient), norms, entropy, ratio)
+
+
+def term_gradients(energy: EnergyFunction, state: State, random: Noise) -> Tensor:
+    """The gradient norm of each term alone [terms, rows]."""
+    y = state.y.detach().requires_grad_(True)
+    with torch.enable_grad():
+        scores = energy(y, state.memory, random).scores
+        norms = []
+        for index in range(scores.shape[0]):
+            if not scores[index].requires_grad:  # a constant term
+                norms.append(torch.zeros_like(scores[index]))
+                continue
+            last = index == scores.shape[0] - 1
+            (grad,) = torch.autograd.grad(scores[index].sum(), y, retain_graph=not last, allow_unused=True)
+            norms.append(torch.zeros_like(scores[index]) if grad is None else _norm(grad))
+    return torch.stack(norms).detach()
+
+
+def _norm(values: Tensor) -> Tensor:
+    return values.flatten(1).square().sum(1).sqrt()

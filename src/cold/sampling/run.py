@@ -1,0 +1,44 @@
+"""The loop of Algorithm 1: it yields after every step, keeps no history and stops when an energy breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from cold.errors import ColdError
+from cold.sampling.diagnostics import Info, observe, term_gradients
+from cold.sampling.langevin import EnergyFunction, Sampler, State
+from cold.sampling.noise import Noise
+
+
+def run(
+    sampler: Sampler, y: Tensor, energy: EnergyFunction, seeds: Sequence[int], steps: int, watch: int = 0
+) -> Iterator[tuple[State, Info]]:
+    """`steps` Langevin steps from y [rows, length, vocab], one seed per row.
+
+    Every `watch` steps the gradient of each term is measured alone, at the price of one more backward pass per term.
+    """
+    if steps < 1:
+        raise ColdError(f"{steps} steps were asked for: take at least 1")
+    if len(seeds) != y.shape[0]:
+        raise ColdError(f"{len(seeds)} seeds were given for {y.shape[0]} rows: give one per row")
+    state = sampler.init(y, energy)
+    for step in range(steps):
+        random = Noise(seeds, step, y.device)
+        norms = term_gradients(energy, state, random) if watch and step % watch == 0 else None
+        state, move = sampler.step(state, energy, random)
+        require_finite(energy.names, move.evaluation.scores, step)
+        yield state, observe(state, step, move, norms)
+
+
+def require_finite(names: list[str], scores: Tensor, step: int) -> None:
+    """A broken term would silently turn every later state into NaN: stop and name it."""
+    broken = ~torch.isfinite(scores)
+    if broken.any():
+        term, row = (int(i) for i in broken.nonzero()[0])
+        raise ColdError(
+            f"term {names[term]!r} is {float(scores[term, row])} in row {row} at step {step}: "
+            "its function divides by zero or takes the log of 0 there, or the step size is too large"
+        )

@@ -1,0 +1,47 @@
+"""Problems: a batch of examples with one energy, as every stage of the decoder sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cold.constraints.energy import Energy
+from cold.errors import ColdError
+from cold.lm.context import Context
+from cold.lm.model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example in words, for the stages that judge text."""
+
+    left: str = ""  # what y follows in the story; not the style examples before it
+    right: str = ""  # what follows y
+    words: tuple[str, ...] = ()  # that y must contain
+    ending: str = ""  # that y should stay close to
+
+
+@dataclass(frozen=True, eq=False)
+class Problems:
+    """`story` is where y is written: its LM starts, guards and completes y behind its left texts."""
+
+    story: Context
+    energy: Energy
+    length: int
+    examples: tuple[Example, ...]
+    widen: tuple[tuple[int, ...], ...] = field(default=())  # per example: tokens added to every candidate set
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ColdError(f"the length is {self.length}: take at least 1 token")
+        if self.story.lm.reverse:
+            raise ColdError(f"model {self.lm.name!r} reads right to left: it can judge a text, but not write it")
+        for context in self.energy.contexts:
+            if context.lm.vocab != self.lm.vocab:
+                raise ColdError(
+                    f"{context.lm.name!r} has {context.lm.vocab} tokens and {self.lm.name!r} has {self.lm.vocab}: "
+                    "one energy needs models with one vocabulary; train a partner for this one or leave it out"
+                )
+
+    @property
+    def lm(self) -> LanguageModel:
+        return self.story.lm

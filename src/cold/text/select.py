@@ -1,0 +1,91 @@
+"""Sample-and-select: the rules that pick one of an example's samples (section 3.4 and the appendix)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from cold.lm.model import LanguageModel
+from cold.text import sentences
+from cold.text.problems import Example
+from cold.text.words import met, words_of
+
+
+class Ranking(NamedTuple):
+    """Samples of one example, best first, and what they were judged by."""
+
+    order: list[int]
+    scores: list[dict[str, float]]
+
+
+# The LM, the example, its samples' texts and their energies -> a ranking.
+Rule = Callable[[LanguageModel, Example, Sequence[str], Sequence[float]], Ranking]
+
+
+@torch.no_grad()
+def perplexity(lm: LanguageModel, texts: Sequence[str]) -> list[float]:
+    """exp of the mean negative log-probability per token of each text, read from the document separator on."""
+    ids = [[lm.separator, *lm.encode(sentences.clean(text))][: lm.window] for text in texts]
+    longest = max(len(row) for row in ids)
+    padded = torch.tensor([row + [lm.separator] * (longest - len(row)) for row in ids], device=lm.device)
+    sizes = torch.tensor([len(row) for row in ids], device=lm.device)
+    positions = torch.arange(longest, device=lm.device).expand(len(ids), -1)
+    mask = (positions < sizes[:, None]).long()
+    logits, _ = lm.read(lm.embed(padded), (), mask, positions)
+    chosen = logits[:, :-1].log_softmax(-1).gather(-1, padded[:, 1:, None])[..., 0]
+    total = (chosen * mask[:, 1:]).sum(1)
+    return [
+        math.exp(min(-float(t) / (len(row) - 1), 700.0)) if len(row) > 1 else math.inf
+        for t, row in zip(total, ids, strict=True)
+    ]
+
+
+def abductive(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+    """The paper's rule: the 5 best by perplexity of left + y + right, then the best of y + right."""
+    joint = perplexity(lm, [f"{example.left} {text} {example.right}" for text in texts])
+    behind = perplexity(lm, [f"{text} {example.right}" for text in texts])
+    by_joint = sorted(range(len(texts)), key=joint.__getitem__)
+    order = sorted(by_joint[:5], key=behind.__getitem__) + by_joint[5:]
+    scores = zip(joint, behind, strict=True)
+    return Ranking(order, [{"perplexity_left_y_right": j, "perplexity_y_right": b} for j, b in scores])
+
+
+def counterfactual(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+    """The paper's rule: perplexity of the new context + y."""
+    joint = perplexity(lm, [f"{example.left} {text}" for text in texts])
+    return Ranking(sorted(range(len(texts)), key=joint.__getitem__), [{"perplexity_left_y": p} for p in joint])
+
+
+def lexical(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+    """Our rule (the paper gives none): coverage of the words, then perplexity of y."""
+    covered = [len(met(text, example.words)) / max(len(example.words), 1) for text in texts]
+    alone = perplexity(lm, texts)
+    order = sorted(range(len(texts)), key=lambda i: (-covered[i], alone[i]))
+    return Ranking(order, [{"coverage": c, "perplexity": p} for c, p in zip(covered, alone, strict=True)])
+
+
+def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+    """The lowest energy of the final text."""
+    return Ranking(sorted(range(len(texts)), key=energies.__getitem__), [{"energy": e} for e in energies])
+
+
+def careful(rule: Rule) -> Rule:
+    """`rule` among texts that read as one whole sentence: no loops, then all words, then whole, then the rule."""
+
+    def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+        order, scores = rule(lm, example, texts, energies)
+        marks = [
+            {
+                "words_missing": float(len(example.words) - len(met(text, example.words))),
+                "loop": float(sentences.has_loop(text)),
+                "unfinished": float(not sentences.is_complete(text) or len(words_of(text)) < 3),
+            }
+            for text in texts
+        ]
+        order = sorted(order, key=lambda i: (marks[i]["loop"], marks[i]["words_missing"], marks[i]["unfinished"]))
+        return Ranking(order, [{**s, **m} for s, m in zip(scores, marks, strict=True)])
+
+    return ranked
