@@ -93,17 +93,18 @@ class BoundEnergy:
         ]
 
     def start(self, y: Tensor) -> Memory:
+        """What the contexts remember before the first step."""
         return tuple(reader.start(y) for reader in self.readers)
 
-    def __call__(self, logits: Tensor, memory: Memory, random: Random) -> Evaluation:
-        y = SoftSequence(logits)
+    def __call__(self, y: Tensor, memory: Memory, random: Random) -> Evaluation:
+        soft = SoftSequence(y)
         readings, remembered = {}, []
         for reader, differentiated, before in zip(self.readers, self.differentiated, memory, strict=True):
             with nullcontext() if differentiated else torch.no_grad():
-                reading, after = reader.read(y, before)
+                reading, after = reader.read(soft, before)
             readings[reader.context] = reading
             remembered.append(after)
-        scores = torch.stack([term.constraint.score(y, readings, random) for term in self.energy.terms])
+        scores = torch.stack([term.constraint.score(soft, readings, random) for term in self.energy.terms])
         weights = torch.tensor(self.energy.weights, device=scores.device)
         return Evaluation(-(weights @ scores), scores, tuple(remembered))
 

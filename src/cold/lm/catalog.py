@@ -107,7 +107,7 @@ def from_gguf(path: Path, sha256: str | None = None) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """Twelve hex digits telling models apart: the source's hash, or one over config and the start of each weight file."""
+    """Twelve hex digits to tell models apart: the source's hash, or one over the config and the weights' first MiB."""
     if source := _marker(folder).get("sha256"):
         return source[:12]
     digest = hashlib.sha256()

@@ -26,6 +26,7 @@ class Context:
     `temperature`: the LM reads softmax(y~ / temperature). `straight_through`: its gradient lacks the 1 / temperature.
     `top_k`: the LM reads y~ only within its own k best tokens of the step before, plus `widen`, as released.
     `separator`: open with the document separator (the published code opens with the bare text).
+    `keep`: read only so many of the last tokens on the left (the published future term keeps 1); 0 keeps all.
     """
 
     lm: LanguageModel
@@ -36,6 +37,7 @@ class Context:
     top_k: int = 0
     widen: Sequence[Sequence[int]] = ()
     separator: bool = True
+    keep: int = 0
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -54,12 +56,18 @@ class Context:
     @cached_property
     def left_ids(self) -> list[list[int]]:
         """What stands before y, per example; the separator where there is nothing else."""
-        return self._repeat([left_ids(self.lm, text, self.separator) for text in _entries(self.left)])
+        ids = [left_ids(self.lm, text, self.separator) for text in _entries(self.left)]
+        return self._repeat([row[-self.keep :] for row in ids])
 
     @cached_property
     def right_ids(self) -> list[list[int]]:
         """What stands after y, per example, glued with one space."""
         return self._repeat([right_ids(self.lm, text) for text in _entries(self.right)])
+
+    @property
+    def opens_line(self) -> list[bool]:
+        """Per example, whether y opens a line, so that its first token carries no space."""
+        return [starts_line(text) for text in _entries(self.left)] * (self.examples // len(_entries(self.left)))
 
     @property
     def before(self) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """GGUF to a Hugging Face folder: each weight = scale * q + min, computed once and kept as safetensors."""
 
+import errno
 import importlib.util
 import mmap
 import os
@@ -66,9 +67,9 @@ def read_header(path: Path) -> Header:
                 header = _parse(Cursor(data))
     except OSError as error:
         raise ColdError(f"{path} cannot be opened ({error.strerror}): check the path") from error
-    except (struct.error, UnicodeDecodeError, LookupError, ValueError, OverflowError, MemoryError) as error:
-        if isinstance(error, ColdError):
-            raise
+    except ColdError:
+        raise
+    except (struct.error, LookupError, ValueError, TypeError, ArithmeticError, MemoryError) as error:
         raise ColdError(f"{path.name} cannot be read as GGUF (its header ends early or is damaged): {CUT}") from error
     if size < header.length:
         short = f"tensor data ends early, {header.length - size:,} bytes missing"
@@ -112,11 +113,14 @@ def convert(gguf: Path, folder: Path) -> None:
         try:
             with quiet():
                 _write(gguf, header, work)
-        except OSError as error:
-            raise ColdError(f"{gguf.name} could not be converted ({error}): is the disk of {folder} full?") from error
-        except (ValueError, LookupError, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+        except Exception as error:  # whatever transformers meets in a file it did not expect
             reason = str(error).strip().split("\n")[0] or type(error).__name__
-            fix = "the file is damaged or transformers does not know this kind of model; try another file"
+            full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            fix = (
+                f"make room in {folder.parent}"
+                if full
+                else "the file is damaged or of a kind unknown here; try another"
+            )
             raise ColdError(f"{gguf.name} could not be converted ({reason}): {fix}") from error
         if folder.exists():
             shutil.rmtree(folder)
@@ -130,10 +134,15 @@ def _write(gguf: Path, header: Header, folder: Path) -> None:
     source = {"gguf_file": gguf.name, "local_files_only": True}
     smollm = header.meta.get("tokenizer.ggml.pre") == "smollm"
     tokenizer = _smollm(header.meta) if smollm else AutoTokenizer.from_pretrained(gguf.parent, **source)
-    model = AutoModelForCausalLM.from_pretrained(gguf.parent, **source, dtype=torch.float32)
+    model, told = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, **source, dtype=torch.float32, output_loading_info=True
+    )
+    if missing := sorted(told["missing_keys"]):  # transformers would fill them with random numbers and go on
+        raise ValueError(f"it lacks the weights {', '.join(missing[:3])}")
     # A model read from GGUF refuses save_pretrained, being "quantized": its weights go into a fresh one.
     config = model.config
-    del config.quantization_config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
     with torch.device("meta"):
         fresh = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     fresh.load_state_dict(model.state_dict(), assign=True)

@@ -1,1 +1,5 @@
-"""tasks"""
+"""The paper's three tasks, and sampling from any energy."""
+
+from cold.tasks.solve import abductive, counterfactual, decode, lexical, sample
+
+__all__ = ["abductive", "counterfactual", "decode", "lexical", "sample"]

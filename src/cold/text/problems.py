@@ -18,6 +18,7 @@ class Example:
     right: str = ""  # what follows y
     words: tuple[str, ...] = ()  # that y must contain
     ending: str = ""  # that y should stay close to
+    keywords: tuple[str, ...] = ()  # that y should rather contain than not
 
 
 @dataclass(frozen=True, eq=False)

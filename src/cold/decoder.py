@@ -1,0 +1,139 @@
+"""The pipeline: initialize -> Langevin steps -> discretize -> complete -> select (Algorithm 1 and section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cold.errors import ColdError
+from cold.sampling.diagnostics import Info
+from cold.sampling.langevin import Sampler, State
+from cold.sampling.noise import Noise
+from cold.sampling.run import run
+from cold.soft import SoftSequence
+from cold.text.complete import Complete
+from cold.text.discretize import Discretize
+from cold.text.initialize import Initialize
+from cold.text.problems import Problems
+from cold.text.select import Rule
+
+
+class Score(NamedTuple):
+    """One term of a sample: its weight, and f of the soft sequence and of the final text."""
+
+    weight: float
+    soft: float
+    text: float
+
+
+class Sample(NamedTuple):
+    text: str
+    energy: float  # of the final text
+    soft_energy: float  # of the soft sequence it came from
+    terms: dict[str, Score]
+    selection: dict[str, float]  # what the selection rule looked at
+
+
+class Decoding(NamedTuple):
+    """One example's samples, in the order they were drawn; `order` ranks them, best first."""
+
+    samples: list[Sample]
+    order: list[int]
+    trace: list[Info]  # of the whole batch
+
+    @property
+    def best(self) -> Sample:
+        return self.samples[self.order[0]]
+
+    @property
+    def text(self) -> str:
+        return self.best.text
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The stages are plain callables: swapping one never touches another."""
+
+    initialize: Initialize
+    sampler: Sampler
+    steps: int
+    discretize: Discretize
+    complete: Complete
+    rule: Rule
+    watch: int = 10  # every so many steps each term's own gradient is measured
+
+    def __call__(self, problems: Problems, seeds: Sequence[int]) -> list[Decoding]:
+        """Decode rows = examples x samples, one seed per row, an example's samples side by side."""
+        y, trace = torch.empty(0), []
+        for state, info in self.chain(problems, seeds):
+            y = state.y
+            trace.append(info)
+        return self.finish(problems, y, seeds, trace)
+
+    def chain(self, problems: Problems, seeds: Sequence[int]) -> Iterator[tuple[State, Info]]:
+        """The Langevin chain, step by step: whoever drives it may look, draw a bar or stop early."""
+        y = self.initialize(problems, seeds)
+        energy = problems.energy.bind(len(seeds), problems.length)
+        yield from run(self.sampler, y, energy, seeds, self.steps, self.watch)
+
+    def finish(self, problems: Problems, y: Tensor, seeds: Sequence[int], trace: list[Info]) -> list[Decoding]:
+        """From a soft sequence, finished or not, to ranked texts."""
+        texts = self.complete(problems, self.discretize(problems, y))
+        soft = _evaluate(problems, y, seeds)
+        hard = score_texts(problems, texts, seeds)
+        samples = len(seeds) // problems.story.examples
+        decodings = []
+        for number, example in enumerate(problems.examples):
+            rows = range(number * samples, (number + 1) * samples)
+            energies = [_energy(problems, hard[row]) for row in rows]
+            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], energies)
+            found = [
+                Sample(
+                    texts[row],
+                    energies[i],
+                    _energy(problems, soft[row]),
+                    _terms(problems, soft[row], hard[row]),
+                    ranking.scores[i],
+                )
+                for i, row in enumerate(rows)
+            ]
+            decodings.append(Decoding(found, ranking.order, trace))
+        return decodings
+
+
+def score_texts(problems: Problems, texts: Sequence[str], seeds: Sequence[int]) -> list[list[float]]:
+    """f of each final text, seen as an almost one-hot soft sequence [rows][terms]; texts of one length together."""
+    lm, opens_line = problems.lm, problems.story.opens_line
+    samples = len(texts) // problems.story.examples
+    ids = [
+        lm.encode(text) if opens_line[row // samples] else lm.encode_after(" " + text) for row, text in enumerate(texts)
+    ]
+    found: list[list[float]] = [[float("nan")] * len(problems.energy.terms)] * len(texts)
+    for length in sorted({len(row) for row in ids} - {0}):
+        batch = [row if len(row) == length else [0] * length for row in ids]
+        try:
+            scores = _evaluate(problems, SoftSequence.of_ids(batch, lm.vocab, lm.device).logits, seeds)
+        except ColdError:  # too short for one of the constraints
+            continue
+        found = [scores[row] if len(ids[row]) == length else old for row, old in enumerate(found)]
+    return found
+
+
+@torch.no_grad()
+def _evaluate(problems: Problems, y: Tensor, seeds: Sequence[int]) -> list[list[float]]:
+    bound = problems.energy.bind(y.shape[0], y.shape[1])
+    scores: list[list[float]] = bound(y, bound.start(y), Noise(seeds, -1, y.device)).scores.T.tolist()
+    return scores
+
+
+def _energy(problems: Problems, scores: Sequence[float]) -> float:
+    return -sum(weight * score for weight, score in zip(problems.energy.weights, scores, strict=True))
+
+
+def _terms(problems: Problems, soft: Sequence[float], hard: Sequence[float]) -> dict[str, Score]:
+    energy = problems.energy
+    return {n: Score(w, s, h) for n, w, s, h in zip(energy.names, energy.weights, soft, hard, strict=True)}

@@ -1,0 +1,106 @@
+"""Load a language model by name: a known one, a hub id, a local folder or a GGUF file; frozen, placed once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cold.errors import ColdError
+from cold.lm import catalog
+from cold.lm.model import LanguageModel
+
+
+def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = False) -> LanguageModel:
+    """The model called `name`: "smollm2", a hub id, a folder, or a .gguf file. `reverse`: it reads right to left."""
+    place = choose_device(device)
+    folder = _folder(name)
+    model, tokenizer = _read(str(folder or name), choose_dtype(dtype, place))
+    mark = catalog.fingerprint(folder) if folder else ""
+    return LanguageModel(model.to(place), tokenizer, name, reverse, fingerprint=mark)
+
+
+def choose_device(device: str) -> torch.device:
+    """auto: a GPU if there is one."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        place = torch.device(device)
+    except RuntimeError as error:
+        raise ColdError(f"there is no device {device!r}: use cpu, cuda or auto") from error
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise ColdError("device cuda was asked for, but torch sees no GPU: use --device cpu, or a CUDA build of torch")
+    return place
+
+
+def choose_dtype(dtype: str, place: torch.device) -> torch.dtype:
+    """auto: fp32; a soft sequence is small, and its gradients are worth the bits."""
+    known = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if dtype not in known:
+        raise ColdError(f"there is no dtype {dtype!r}: use one of {', '.join(known)}")
+    if known[dtype] == torch.float16 and place.type == "cpu":
+        raise ColdError("float16 does not run well on a CPU: use float32 or bfloat16")
+    return known[dtype]
+
+
+def _folder(name: str) -> Path | None:
+    """Where the model lies on disk, or None for the hub."""
+    path = Path(name).expanduser()
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ColdError(f"there is no file {name}: check the path of the GGUF file")
+        return catalog.from_gguf(path)
+    if name in catalog.KNOWN:
+        found = catalog.find(name)
+        if found is None:
+            raise ColdError(f"model {name!r} is not here yet: run `cold models get {name}` once")
+        return found
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ColdError(f"folder {name} has no config.json: give the folder of a Hugging Face model")
+        return path
+    if name.count("/") != 1 or os.sep != "/" or path.is_absolute() or name.startswith("."):
+        known = ", ".join(catalog.KNOWN)
+        raise ColdError(
+            f"there is no model {name!r}: use {known}, a folder, a .gguf file or a hub id such as openai-community/gpt2"
+        )
+    return None
+
+
+def _read(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
+    """safetensors only, and never code from a repository."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        with quiet():
+            model = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, use_safetensors=True, trust_remote_code=False
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ColdError(
+            f"model {source!r} cannot be loaded ({reason}): check the name, the folder or the network"
+        ) from error
+    return model, tokenizer
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """transformers draws its own progress bars; a command line has room for one."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()

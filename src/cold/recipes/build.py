@@ -1,0 +1,240 @@
+"""From a recipe's tables to contexts, an energy and a decoder: where names become parts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
+from cold.decoder import Decoder
+from cold.errors import ColdError
+from cold.lm.context import Context
+from cold.lm.model import LanguageModel
+from cold.recipes.check import Table, call, find_function, take
+from cold.recipes.recipe import Recipe
+from cold.sampling import schedules
+from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
+from cold.text import beam, complete, discretize, initialize, select
+from cold.text.problems import Example, Problems
+from cold.text.words import content_words, word_ids
+
+TERMS: dict[str, type[Constraint]] = {
+    "fluency": Fluency,
+    "future": Future,
+    "similarity": Similarity,
+    "keywords": Keywords,
+}
+STAGES: dict[str, dict[str, Callable[..., Any]]] = {
+    "initialize": {
+        "greedy": initialize.Greedy,
+        "soft_unroll": initialize.SoftUnroll,
+        "sampled": initialize.Sampled,
+        "random": initialize.RandomLogits,
+        "text": initialize.FromText,
+    },
+    "sampler": {"langevin": Langevin, "adam_langevin": AdamLangevin},
+    "discretize": {"argmax": discretize.Argmax, "top_k": discretize.TopK, "beam": beam.Beam},
+    "complete": {"greedy": complete.GreedyCompletion, "released": complete.ReleasedCompletion},
+}
+NOISE: dict[str, Callable[..., schedules.Schedule]] = {
+    "staircase": schedules.staircase,
+    "geometric": schedules.geometric,
+    "constant": schedules.constant,
+    "langevin": schedules.langevin_noise,
+}
+RULES: dict[str, select.Rule] = {
+    "abductive": select.abductive,
+    "counterfactual": select.counterfactual,
+    "lexical": select.lexical,
+    "energy": select.by_energy,
+}
+REDUCTIONS = {"sum": total, "mean": mean}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A recipe made real for a batch of examples; `notes` says what had to be left out."""
+
+    problems: Problems
+    decoder: Decoder
+    notes: tuple[str, ...]
+
+
+def build(recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, examples: Sequence[Example] = ()) -> Job:
+    """Contexts, energy and decoder of a recipe, for its own texts or for other examples."""
+    examples = tuple(examples) or (read_texts(recipe),)
+    maker = _Maker(recipe, lm, reverse, examples)
+    energy, notes = maker.energy()
+    problems = Problems(maker.story(), energy, recipe.length, examples, maker.widen())
+    return Job(problems, maker.decoder(), notes)
+
+
+def read_texts(recipe: Recipe) -> Example:
+    """The example written in the recipe's own [texts]."""
+    table = {k: tuple(v) if isinstance(v, list) else v for k, v in recipe.texts.items()}
+    example: Example = call(Example, table, f"{recipe.source}: texts")
+    return example
+
+
+class _Maker:
+    """Turns the tables of one recipe into parts; every error names its place in the file."""
+
+    def __init__(
+        self, recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, examples: tuple[Example, ...]
+    ) -> None:
+        if reverse is not None and reverse.vocab != lm.vocab:
+            raise ColdError(
+                f"the reverse model {reverse.name!r} has {reverse.vocab} tokens and {lm.name!r} has {lm.vocab}: "
+                "both must share one vocabulary; use --reverse none or train a partner"
+            )
+        self.recipe, self.lm, self.examples = recipe, lm, examples
+        self.models = {"lm": lm, "reverse": reverse}
+        self.contexts: dict[str, Context | None] = {}
+        for name, table in recipe.contexts.items():
+            self.contexts[name] = self._context(table, self._place(f"contexts.{name}"))
+
+    def story(self) -> Context:
+        found = next((c for c in self.contexts.values() if c is not None and not c.lm.reverse), None)
+        return found or Context(self.lm, left=[example.left for example in self.examples])
+
+    def energy(self) -> tuple[Energy, tuple[str, ...]]:
+        energy, notes = Energy(()), []
+        for number, table in enumerate(self.recipe.terms):
+            place = self._place(f"terms[{number}]")
+            weight = take(table, "weight", place)
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ColdError(f"{place}: weight is {weight!r}: give a number")
+            rest = {k: v for k, v in table.items() if k not in ("weight", "kind")}
+            kind = str(take(table, "kind", place))
+            name = str(rest.get("name", kind))
+            if any(self.contexts.get(str(rest.get(k)), self) is None for k in ("context", "within")):
+                notes.append(f"term {name!r} (weight {weight:g}) is left out: there is no right-to-left model")
+                continue
+            energy = energy + weight * self._term(kind, rest, place)
+        return energy, tuple(notes)
+
+    def widen(self) -> tuple[tuple[int, ...], ...]:
+        template = self.recipe.discretize.get("widen", "")
+        if not isinstance(template, str) or not template:
+            return ()
+        return tuple(tuple(self._ids(template, example)) for example in self.examples)
+
+    def decoder(self) -> Decoder:
+        recipe = self.recipe
+        if recipe.steps < 1 or recipe.samples < 1:
+            what = "steps" if recipe.steps < 1 else "samples"
+            raise ColdError(f"{getattr(recipe, what)} {what} were asked for: take at least 1")
+        guard = {k: v for k, v in recipe.discretize.items() if k != "widen"}
+        rule = RULES.get(str(recipe.select.get("rule")))
+        if rule is None:
+            raise ColdError(f"{self._place('select')}: rule must be one of {', '.join(RULES)}")
+        return Decoder(
+            self._stage("initialize", recipe.initialize),
+            self._sampler(),
+            recipe.steps,
+            self._stage("discretize", guard),
+            self._stage("complete", recipe.complete),
+            select.careful(rule) if recipe.select.get("careful") else rule,
+        )
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _context(self, table: Table, place: str) -> Context | None:
+        role = table.get("model", "lm")
+        if role not in self.models:
+            raise ColdError(f"{place}: model is {role!r}: use lm or reverse")
+        lm = self.models[role]
+        rest = {k: v for k, v in table.items() if k != "model"}
+        for side in ("left", "right"):
+            if side in rest:
+                rest[side] = [self._fill(str(rest[side]), example, place) for example in self.examples]
+        if "widen" in rest:
+            rest["widen"] = [self._ids(str(rest["widen"]), example) for example in self.examples]
+        return None if lm is None else call(Context, rest, place, lm=lm)
+
+    def _term(self, kind: str, table: dict[str, Any], place: str) -> Constraint:
+        if ":" in kind:
+            function: Constraint = call(Function, table, place, function=find_function(kind, place))
+            return function
+        if kind not in TERMS:
+            raise ColdError(f"{place}: there is no term {kind!r}: use {', '.join(TERMS)} or module:function")
+        for key in ("context", "within"):
+            if isinstance(table.get(key), str):
+                if table[key] not in self.contexts:
+                    raise ColdError(f"{place}: there is no context {table[key]!r}: name one under [contexts]")
+                table[key] = self.contexts[table[key]]
+        if "reduction" in table:
+            if table["reduction"] not in REDUCTIONS:
+                raise ColdError(f"{place}: reduction is {table['reduction']!r}: use sum or mean")
+            table["reduction"] = REDUCTIONS[table["reduction"]]
+        if kind == "similarity":
+            target = str(take(table, "target", place))
+            table = {k: v for k, v in table.items() if k != "target"}
+            table["targets"] = [self._ids(target, example) for example in self.examples]
+        if kind == "keywords":
+            words = take(table, "words", place)
+            table["words"] = [[word_ids(self.lm, w) for w in self._words(words, e)] for e in self.examples]
+        term: Constraint = call(TERMS[kind], table, place)
+        return term
+
+    def _sampler(self) -> Sampler:
+        place = self._place("sampler")
+        table = dict(self.recipe.sampler)
+        noise = dict(take(table, "noise", place))
+        kind = noise.pop("kind", "staircase")
+        if kind not in NOISE:
+            raise ColdError(f"{place}.noise: there is no schedule {kind!r}: use {', '.join(NOISE)}")
+        given: dict[str, Any] = {}
+        if "steps" in inspect.signature(NOISE[kind]).parameters:
+            given["steps"] = self.recipe.steps
+        if kind == "langevin":
+            given["step_size"] = take(table, "step_size", place)
+        table["noise"] = call(NOISE[kind], noise, f"{place}.noise", **given)
+        sampler: Sampler = self._stage("sampler", table)
+        return sampler
+
+    def _stage(self, stage: str, table: Table) -> Any:
+        place = self._place(stage)
+        kind = str(take(table, "kind", place))
+        if kind not in STAGES[stage]:
+            raise ColdError(f"{place}: there is no kind {kind!r}: use {', '.join(STAGES[stage])}")
+        rest = {k: v for k, v in table.items() if k != "kind"}
+        if kind == "text":
+            rest["texts"] = tuple(self._fill(str(take(rest, "text", place)), e, place) for e in self.examples)
+            del rest["text"]
+        return call(STAGES[stage][kind], rest, place)
+
+    # -- texts -----------------------------------------------------------------------------------------------
+
+    def _fill(self, template: str, example: Example, place: str) -> str:
+        style = list(self.recipe.style)
+        known = {
+            "left": example.left,
+            "right": example.right,
+            "ending": example.ending,
+            "words": " ".join(example.words),
+            "word_list": ", ".join(example.words),
+            "keywords": " ".join(example.keywords),
+            "right_keywords": " ".join(content_words(example.right)),
+            "style": "".join(f"{sentence}\n" for sentence in style),
+            "primed_style": "".join(f"{', '.join(content_words(s))}: {s}\n" for s in style),
+        }
+        try:
+            return template.format_map(known)
+        except (KeyError, ValueError, IndexError) as error:
+            names = ", ".join("{" + name + "}" for name in known)
+            raise ColdError(f"{place}: {template!r} has an unknown field ({error}): known are {names}") from error
+
+    def _words(self, words: Any, example: Example) -> list[str]:
+        if isinstance(words, list):
+            return [str(word) for word in words]
+        return list({"{words}": example.words, "{keywords}": example.keywords}.get(str(words), str(words).split()))
+
+    def _ids(self, template: str, example: Example) -> list[int]:
+        text = self._fill(template, example, "target").strip()
+        return self.lm.encode_after(" " + text) if text else []
+
+    def _place(self, where: str) -> str:
+        return f"{self.recipe.source}: {where}"

@@ -1,0 +1,164 @@
+"""A beam that writes with the LM and follows the soft sequence: log p_LM(v) + trust * log softmax(y~_t)(v)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from cold.lm.model import LanguageModel
+from cold.lm.prefix import Prefix
+from cold.text import sentences
+from cold.text.complete import repeats
+from cold.text.problems import Problems
+from cold.text.words import met, word_ids, words_of
+
+TERMINATORS = (".", "!", "?")
+
+
+class Hypothesis(NamedTuple):
+    ids: tuple[int, ...] = ()
+    text: str = ""
+    score: float = 0.0
+    met: int = 0
+
+
+@dataclass(frozen=True)
+class Beam:
+    """Whole sentences, one per row; hypotheses compete only with those that hold as many of the required words.
+
+    `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
+    required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
+    forbids; `blur` lets a token it planned for one position also count at the next ones.
+    """
+
+    width: int = 12
+    top: int = 12
+    trust: float = 0.5
+    blur: float = 0.25
+    floor: float = -8.0
+    max_length: int = 28
+    no_repeat: int = 3
+
+    @torch.no_grad()
+    def __call__(self, problems: Problems, y: Tensor) -> list[list[int]]:
+        rows, examples = y.shape[0], problems.story.examples
+        samples = rows // examples
+        writer = _Writer(self, problems)
+        prefix = Prefix.of(problems.lm, [ids for ids in problems.story.left_ids for _ in range(samples)])
+        beams = {row: [Hypothesis()] for row in range(rows)}
+        finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
+        advice = self._advice(y)
+        for t in range(self.max_length):
+            assert prefix.logits is not None
+            scores = prefix.logits.masked_fill(writer.never, -float("inf")).log_softmax(-1)
+            if t < y.shape[1]:
+                scores = scores + advice[[row for row, beam in beams.items() for _ in beam], t]
+            parents: list[int] = []
+            start, grown = 0, {}
+            for row, beam in beams.items():
+                survivors, done = writer.grow(row // samples, beam, scores[start : start + len(beam)])
+                finished[row] += done
+                if survivors and not writer.satisfied(row // samples, finished[row], survivors):
+                    grown[row] = [hypothesis for _, hypothesis in survivors]
+                    parents += [start + parent for parent, _ in survivors]
+                start += len(beam)
+            leftover = {row: beam for row, beam in beams.items() if row not in grown and not finished[row]}
+            for row, beam in leftover.items():  # nothing could be added and nothing ended: keep what there is
+                finished[row] = beam
+            beams = grown
+            if not beams:
+                break
+            last = torch.tensor([h.ids[-1] for beam in beams.values() for h in beam], device=y.device)
+            prefix = prefix.select(parents).append_ids(last)
+        for row, beam in beams.items():
+            finished[row] = finished[row] or beam
+        return [list(max(found, key=_merit).ids) for found in finished]
+
+    def _advice(self, y: Tensor) -> Tensor:
+        """trust * log of the soft sequence's distributions, blurred over neighbouring positions."""
+        probs = y.softmax(-1)
+        near = torch.zeros_like(probs)
+        near[:, 1:] += probs[:, :-1]
+        near[:, :-1] += probs[:, 1:]
+        return self.trust * ((probs + self.blur * near) / (1 + 2 * self.blur)).log().clamp(min=self.floor)
+
+
+def _merit(hypothesis: Hypothesis) -> tuple[int, bool, float]:
+    """More words first, then no loop, then the mean score per token."""
+    loops = sentences.has_loop(hypothesis.text)
+    return hypothesis.met, not loops, hypothesis.score / max(len(hypothesis.ids), 1)
+
+
+class _Writer:
+    """What all rows share while they are written: the LM's strings, what is never written, the words required."""
+
+    def __init__(self, beam: Beam, problems: Problems) -> None:
+        lm = problems.lm
+        self.beam, self.strings = beam, lm.token_strings
+        self.never = lm.banned | _unwritable(lm)
+        self.required = [example.words for example in problems.examples]
+        self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
+        self.opens_line = problems.story.opens_line
+
+    def grow(
+        self, example: int, beam: Sequence[Hypothesis], scores: Tensor
+    ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
+        """The best continuations of one row, with the index of their parent, and the sentences that ended."""
+        words = self.required[example]
+        banks: dict[int, list[tuple[int, Hypothesis]]] = {}
+        done: list[Hypothesis] = []
+        top = scores.topk(self.beam.top, dim=-1)
+        for parent, old in enumerate(beam):
+            offers = dict(zip(top.indices[parent].tolist(), top.values[parent].tolist(), strict=True))
+            for token in self._pieces(example, old):
+                offers.setdefault(token, float(scores[parent, token]))
+            for token in repeats(old.ids, self.beam.no_repeat):
+                offers.pop(token, None)
+            for token, value in offers.items():
+                text = old.text + self.strings[token]
+                if value == -float("inf") or not self._starts_well(example, old, token):
+                    continue
+                new = Hypothesis((*old.ids, token), text, old.score + value, len(met(text, words)))
+                if self.strings[token].rstrip("\"'”’)").endswith(TERMINATORS) and sentences.is_complete(text):
+                    done += [new] if len(words_of(text)) > 2 else []
+                else:
+                    banks.setdefault(new.met, []).append((parent, new))
+        share = max(2, self.beam.width // (len(words) + 1))
+        kept = [sorted(bank, key=lambda entry: -entry[1].score)[:share] for bank in banks.values()]
+        return [entry for bank in kept for entry in bank], done
+
+    def satisfied(self, example: int, done: list[Hypothesis], going: list[tuple[int, Hypothesis]]) -> bool:
+        """No hypothesis still in the beam can be expected to beat the best whole sentence with all words."""
+        whole = [h for h in done if h.met == len(self.required[example])]
+        if len(whole) < self.beam.width:
+            return False
+        best = max(_merit(h) for h in whole)
+        return all(_merit(h) < best for _, h in going)
+
+    def _pieces(self, example: int, hypothesis: Hypothesis) -> list[int]:
+        """The next token of every required word that is missing: its first, or what follows its pieces so far."""
+        found = set(met(hypothesis.text, self.required[example]))
+        offers = []
+        for word, ids in zip(self.required[example], self.pieces[example], strict=True):
+            if word in found:
+                continue
+            begun = next((n for n in range(len(ids) - 1, 0, -1) if hypothesis.ids[-n:] == tuple(ids[:n])), 0)
+            offers.append(ids[begun])
+        return offers
+
+    def _starts_well(self, example: int, old: Hypothesis, token: int) -> bool:
+        """The first token opens a sentence: a capital letter, behind a space unless it opens a line."""
+        if old.ids:
+            return True
+        string = self.strings[token]
+        return string.startswith(" ") != self.opens_line[example] and string.strip()[:1].isupper()
+
+
+def _unwritable(lm: LanguageModel) -> Tensor:
+    """Tokens with a newline, a control character or half a character: never part of a clean sentence."""
+    odd = [not text or not text.isprintable() or "\ufffd" in text for text in lm.token_strings]
+    return torch.tensor(odd, device=lm.device)
