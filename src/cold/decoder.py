@@ -107,11 +107,7 @@ class Decoder:
 
 def score_texts(problems: Problems, texts: Sequence[str], seeds: Sequence[int]) -> list[list[float]]:
     """f of each final text, seen as an almost one-hot soft sequence [rows][terms]; texts of one length together."""
-    lm, opens_line = problems.lm, problems.story.opens_line
-    samples = len(texts) // problems.story.examples
-    ids = [
-        lm.encode(text) if opens_line[row // samples] else lm.encode_after(" " + text) for row, text in enumerate(texts)
-    ]
+    lm, ids = problems.lm, problems.story.y_ids(texts)
     found: list[list[float]] = [[float("nan")] * len(problems.energy.terms)] * len(texts)
     for length in sorted({len(row) for row in ids} - {0}):
         batch = [row if len(row) == length else [0] * length for row in ids]

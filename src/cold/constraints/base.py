@@ -59,6 +59,14 @@ class Constraint:
         return 1.0 * self + other
 
 
+def check_examples(name: str, examples: int, rows: int) -> None:
+    """Rows are examples x samples, an example's samples side by side."""
+    if not examples or rows % examples:
+        raise ColdError(
+            f"term {name!r} has {examples} examples, which does not divide {rows} rows: give one entry per example"
+        )
+
+
 class Function(Constraint):
     """Any function of a SoftSequence that returns one number per row."""
 

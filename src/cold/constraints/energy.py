@@ -68,6 +68,8 @@ class Energy:
     def __rmul__(self, factor: float) -> Energy:
         return Energy(tuple(Term(float(factor) * weight, c) for weight, c in self.terms))
 
+    __mul__ = __rmul__
+
     def bind(self, rows: int, length: int) -> BoundEnergy:
         """Prepare for a batch: check every term, encode every prefix."""
         return BoundEnergy(self, rows, length)
@@ -105,7 +107,7 @@ class BoundEnergy:
             readings[reader.context] = reading
             remembered.append(after)
         scores = torch.stack([term.constraint.score(soft, readings, random) for term in self.energy.terms])
-        weights = torch.tensor(self.energy.weights, device=scores.device)
+        weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
         return Evaluation(-(weights @ scores), scores, tuple(remembered))
 
 

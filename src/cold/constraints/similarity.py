@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cold.constraints.base import Constraint, Random, Readings
+from cold.constraints.base import Constraint, Random, Readings, check_examples
 from cold.errors import ColdError
 from cold.lm.context import NEVER, Context
 from cold.soft import SoftSequence, expand
@@ -45,6 +45,7 @@ class Similarity(Constraint):
         return True  # of a context it takes the candidate set only, which has no gradient
 
     def check(self, rows: int, length: int) -> None:
+        check_examples(self.name, len(self.targets), rows)
         self._check_orders(length)
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from cold.lm.prefix import Prefix, check_window
 from cold.soft import SoftSequence, expand
 
 Text = str | Sequence[int]  # a text, or its token ids
+T = TypeVar("T")
 NEVER = -1e10  # the published code's logit of a token outside the candidate set
 
 
@@ -48,6 +49,11 @@ class Context:
                 f"a context has {len(_entries(self.left))} left and {len(_entries(self.right))} right texts: "
                 "give one of each per example"
             )
+        for name in ("top_k", "keep"):
+            if getattr(self, name) < 0:
+                raise ColdError(f"{name} of a context is {getattr(self, name)}: it must be at least 0, which means all")
+        if len(self.widen) not in (0, 1, self.examples):
+            raise ColdError(f"a context of {self.examples} examples has {len(self.widen)} sets to widen: give one each")
 
     @property
     def examples(self) -> int:
@@ -67,7 +73,13 @@ class Context:
     @property
     def opens_line(self) -> list[bool]:
         """Per example, whether y opens a line, so that its first token carries no space."""
-        return [starts_line(text) for text in _entries(self.left)] * (self.examples // len(_entries(self.left)))
+        return self._repeat([starts_line(text) for text in _entries(self.left)])
+
+    def y_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of texts in y's place, one per row: behind a space, at the start of a line or of the document."""
+        lefts = self._repeat(list(_entries(self.left)))
+        samples = len(texts) // self.examples
+        return [inner_ids(self.lm, lefts[row // samples], text.strip()) for row, text in enumerate(texts)]
 
     @property
     def before(self) -> list[list[int]]:
@@ -89,7 +101,7 @@ class Context:
         """Encode what does not change between steps."""
         return Reader(self, rows, length)
 
-    def _repeat(self, entries: list[list[int]]) -> list[list[int]]:
+    def _repeat(self, entries: list[T]) -> list[T]:
         return entries * self.examples if len(entries) == 1 else entries
 
 
@@ -191,6 +203,13 @@ def left_ids(lm: LanguageModel, text: Text, separator: bool) -> list[int]:
         return [lm.separator]
     start = [lm.separator] if separator else []
     return start + lm.encode(body + "\n" if starts_line(text) else body)
+
+
+def inner_ids(lm: LanguageModel, left: Text, text: str) -> list[int]:
+    """A text in ids as it follows `left`; a SentencePiece tokenizer marks the start of a document, not of a line."""
+    if not isinstance(left, str) or not starts_line(left):
+        return lm.encode_after(" " + text)
+    return lm.encode_after(text, "\n") if left.strip() else lm.encode(text)
 
 
 def right_ids(lm: LanguageModel, text: Text) -> list[int]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from cold.errors import ColdError
 from cold.lm import catalog
@@ -28,12 +30,13 @@ def choose_device(device: str) -> torch.device:
     """auto: a GPU if there is one."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ColdError("device cuda was asked for, but torch sees no GPU: use --device cpu, or a CUDA build of torch")
     try:
         place = torch.device(device)
-    except RuntimeError as error:
+        torch.zeros(1, device=place).item()  # torch knows more names than devices
+    except (RuntimeError, NotImplementedError) as error:
         raise ColdError(f"there is no device {device!r}: use cpu, cuda or auto") from error
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise ColdError("device cuda was asked for, but torch sees no GPU: use --device cpu, or a CUDA build of torch")
     return place
 
 
@@ -77,30 +80,37 @@ def _read(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
 
     try:
         with quiet():
-            model = AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, use_safetensors=True, trust_remote_code=False
+            model, report = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
             )
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ColdError(
             f"model {source!r} cannot be loaded ({reason}): check the name, the folder or the network"
         ) from error
+    if missing := sorted(report["missing_keys"]):  # the library would fill them with random numbers
+        raise ColdError(
+            f"model {source!r} lacks {len(missing)} of its weights, such as {missing[0]}: "
+            "its files are incomplete or not those of its config.json; fetch it again"
+        )
     return model, tokenizer
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """transformers draws its own progress bars; a command line has room for one."""
-    from transformers.utils import logging
+    """transformers draws progress bars and the hub's client tells each retry: a command line has room for one voice."""
+    from transformers.utils import logging as bars
 
-    shown = logging.is_progress_bar_enabled()
-    level = logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    hub = logging.getLogger("huggingface_hub")
+    shown, levels = bars.is_progress_bar_enabled(), (bars.get_verbosity(), hub.level)
+    bars.disable_progress_bar()
+    bars.set_verbosity_error()
+    hub.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logging.set_verbosity(level)
+        bars.set_verbosity(levels[0])
+        hub.setLevel(levels[1])
         if shown:
-            logging.enable_progress_bar()
+            bars.enable_progress_bar()

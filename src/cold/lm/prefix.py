@@ -62,6 +62,8 @@ class Prefix:
     def append(self, embeds: Tensor) -> Prefix:
         """Read more tokens [rows, n, width] in every row."""
         n = embeds.shape[1]
+        if self.mask.shape[1] + n > self.lm.window:  # counted only when it may be too much: it waits for the GPU
+            require_window(self.lm, int(self.lengths.max()) + n)
         positions = self.lengths[:, None] + torch.arange(n, device=embeds.device)
         mask = torch.cat([self.mask, self.mask.new_ones(self.rows, n)], 1)
         logits, past = self.lm.read(embeds, self.past, mask, positions)
@@ -73,10 +75,13 @@ class Prefix:
 
 
 def check_window(lm: LanguageModel, texts: Sequence[Sequence[int]], more: int = 0) -> None:
-    longest = max((len(ids) for ids in texts), default=0) + more
-    if longest > lm.window:
+    require_window(lm, max((len(ids) for ids in texts), default=0) + more)
+
+
+def require_window(lm: LanguageModel, tokens: int) -> None:
+    if tokens > lm.window:
         raise ColdError(
-            f"a context of {longest} tokens does not fit into the window of {lm.name!r} ({lm.window} tokens): "
+            f"a context of {tokens} tokens does not fit into the window of {lm.name!r} ({lm.window} tokens): "
             "shorten the text or take a model with a longer window"
         )
 

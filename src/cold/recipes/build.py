@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
@@ -18,7 +18,7 @@ from cold.sampling import schedules
 from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
 from cold.text.problems import Example, Problems
-from cold.text.words import content_words, word_ids
+from cold.text.words import check_fits, content_words, word_ids
 
 TERMS: dict[str, type[Constraint]] = {
     "fluency": Fluency,
@@ -48,6 +48,7 @@ RULES: dict[str, select.Rule] = {
     "abductive": select.abductive,
     "counterfactual": select.counterfactual,
     "lexical": select.lexical,
+    "lexical_in_context": select.lexical_in_context,
     "energy": select.by_energy,
 }
 REDUCTIONS = {"sum": total, "mean": mean}
@@ -65,9 +66,14 @@ class Job:
 def build(recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, examples: Sequence[Example] = ()) -> Job:
     """Contexts, energy and decoder of a recipe, for its own texts or for other examples."""
     examples = tuple(examples) or (read_texts(recipe),)
+    for example in examples:
+        check_fits(lm, example.words, recipe.length)
     maker = _Maker(recipe, lm, reverse, examples)
     energy, notes = maker.energy()
-    problems = Problems(maker.story(), energy, recipe.length, examples, maker.widen())
+    story = maker.story()
+    prompts = [story.left] if isinstance(story.left, str) else list(story.left)
+    told = tuple(replace(example, prompt=str(prompt)) for example, prompt in zip(examples, prompts, strict=True))
+    problems = Problems(story, energy, recipe.length, told, maker.widen())
     return Job(problems, maker.decoder(), notes)
 
 

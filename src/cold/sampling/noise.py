@@ -48,7 +48,8 @@ class Noise:
         x ^= (x >> 13) & 0x7FFFF
         x *= -1028477387
         x ^= (x >> 16) & 0xFFFF
-        return ((x >> 8) & 0xFFFFFF).float().add_(0.5).mul_(2.0**-24)
+        # 23 bits and a half fit into a float; with 24 the largest would round to 1, and its Gumbel number is infinite
+        return ((x >> 9) & 0x7FFFFF).float().add_(0.5).mul_(2.0**-23)
 
 
 def row_seed(seed: int, sample: int) -> int:

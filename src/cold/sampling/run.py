@@ -30,7 +30,9 @@ def run(
         norms = term_gradients(energy, state, random) if watch and step % watch == 0 else None
         state, move = sampler.step(state, energy, random)
         require_finite(energy.names, move.evaluation.scores, step)
-        yield state, observe(state, step, move, norms)
+        info = observe(state, step, move, norms)
+        require_finite_gradient(energy.names, info.gradient, step)
+        yield state, info
 
 
 def require_finite(names: list[str], scores: Tensor, step: int) -> None:
@@ -41,4 +43,15 @@ def require_finite(names: list[str], scores: Tensor, step: int) -> None:
         raise ColdError(
             f"term {names[term]!r} is {float(scores[term, row])} in row {row} at step {step}: "
             "its function divides by zero or takes the log of 0 there, or the step size is too large"
+        )
+
+
+def require_finite_gradient(names: list[str], norms: Tensor, step: int) -> None:
+    """A finite score may still have an infinite slope, as a root has at 0."""
+    broken = ~torch.isfinite(norms)
+    if broken.any():
+        row = int(broken.nonzero()[0])
+        raise ColdError(
+            f"the gradient of the energy is {float(norms[row])} in row {row} at step {step}: "
+            f"a term of it ({', '.join(names)}) takes the root or log of 0 there, or the step size is too large"
         )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
+from cold.lm.score import log_likelihood
 from cold.text import sentences
 from cold.text.complete import repeats
 from cold.text.problems import Problems
@@ -32,7 +33,8 @@ class Beam:
 
     `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
     required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
-    forbids; `blur` lets a token it planned for one position also count at the next ones.
+    forbids; `blur` lets a token it planned for one position also count at the next ones. Of the `finalists` the one
+    is taken that the LM likes best together with the text on the right, where there is one.
     """
 
     width: int = 12
@@ -42,6 +44,7 @@ class Beam:
     floor: float = -8.0
     max_length: int = 28
     no_repeat: int = 3
+    finalists: int = 6
 
     @torch.no_grad()
     def __call__(self, problems: Problems, y: Tensor) -> list[list[int]]:
@@ -76,7 +79,21 @@ class Beam:
             prefix = prefix.select(parents).append_ids(last)
         for row, beam in beams.items():
             finished[row] = finished[row] or beam
-        return [list(max(found, key=_merit).ids) for found in finished]
+        return [list(hypothesis.ids) for hypothesis in self._choose(problems, finished)]
+
+    def _choose(self, problems: Problems, finished: list[list[Hypothesis]]) -> list[Hypothesis]:
+        """The best of each row's finalists: by merit, or, with a text on the right, as the LM reads it all."""
+        best = [sorted(found, key=_merit, reverse=True)[: self.finalists] for found in finished]
+        rights = problems.story.right_ids
+        if not any(rights):
+            return [found[0] for found in best]
+        samples = len(best) // len(rights)
+        flat = [(row, h) for row, found in enumerate(best) for h in found]
+        lefts = Prefix.of(problems.lm, problems.story.left_ids).select([row // samples for row, _ in flat])
+        texts = [[*h.ids, *rights[row // samples]] for row, h in flat]
+        joint = log_likelihood(lefts, texts).tolist()
+        scored = [(row, score / len(text), h) for (row, h), score, text in zip(flat, joint, texts, strict=True)]
+        return [max((s, h) for r, s, h in scored if r == row)[1] for row in range(len(best))]
 
     def _advice(self, y: Tensor) -> Tensor:
         """trust * log of the soft sequence's distributions, blurred over neighbouring positions."""
@@ -103,6 +120,7 @@ class _Writer:
         self.required = [example.words for example in problems.examples]
         self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
         self.opens_line = problems.story.opens_line
+        self.openers = {line: _openers(lm, line) for line in set(self.opens_line)}
 
     def grow(
         self, example: int, beam: Sequence[Hypothesis], scores: Tensor
@@ -111,6 +129,8 @@ class _Writer:
         words = self.required[example]
         banks: dict[int, list[tuple[int, Hypothesis]]] = {}
         done: list[Hypothesis] = []
+        if not beam[0].ids:
+            scores = scores.masked_fill(~self.openers[self.opens_line[example]], -float("inf"))
         top = scores.topk(self.beam.top, dim=-1)
         for parent, old in enumerate(beam):
             offers = dict(zip(top.indices[parent].tolist(), top.values[parent].tolist(), strict=True))
@@ -119,9 +139,9 @@ class _Writer:
             for token in repeats(old.ids, self.beam.no_repeat):
                 offers.pop(token, None)
             for token, value in offers.items():
-                text = old.text + self.strings[token]
-                if value == -float("inf") or not self._starts_well(example, old, token):
+                if value == -float("inf"):
                     continue
+                text = old.text + self.strings[token]
                 new = Hypothesis((*old.ids, token), text, old.score + value, len(met(text, words)))
                 if self.strings[token].rstrip("\"'”’)").endswith(TERMINATORS) and sentences.is_complete(text):
                     done += [new] if len(words_of(text)) > 2 else []
@@ -150,12 +170,11 @@ class _Writer:
             offers.append(ids[begun])
         return offers
 
-    def _starts_well(self, example: int, old: Hypothesis, token: int) -> bool:
-        """The first token opens a sentence: a capital letter, behind a space unless it opens a line."""
-        if old.ids:
-            return True
-        string = self.strings[token]
-        return string.startswith(" ") != self.opens_line[example] and string.strip()[:1].isupper()
+
+def _openers(lm: LanguageModel, line: bool) -> Tensor:
+    """Tokens that open a sentence: a capital letter, behind a space unless it opens a line."""
+    fit = [text.startswith(" ") != line and text.strip()[:1].isupper() for text in lm.token_strings]
+    return torch.tensor(fit, device=lm.device)
 
 
 def _unwritable(lm: LanguageModel) -> Tensor:

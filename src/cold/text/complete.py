@@ -75,8 +75,9 @@ def _continue(
         chosen = logits.argmax(-1)
         going: list[int] = []
         for i, (row, token) in enumerate(zip(active, chosen.tolist(), strict=True)):
-            full = len(texts[row]) >= max_length
-            if (full and not _inside_word(lm, token)) or len(texts[row]) >= max_length + 8:
+            size = len(texts[row])
+            over = size >= max_length + 8 or len(lefts[row]) + size >= lm.window
+            if over or (size >= max_length and not _inside_word(lm, token)):
                 continue
             texts[row].append(token)
             if not (stop and _sentence_over(lm, texts[row], len(ids[row]))):

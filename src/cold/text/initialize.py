@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cold.errors import ColdError
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
@@ -59,7 +60,8 @@ class Sampled:
         drawn: list[Tensor] = []
 
         def draw(t: int, logits: Tensor) -> Tensor:
-            drawn.append((logits / self.temperature + gumbel[:, t]).argmax(-1, keepdim=True))
+            noisy = (logits / self.temperature + gumbel[:, t]).masked_fill(lm.banned, -float("inf"))
+            drawn.append(noisy.argmax(-1, keepdim=True))
             return lm.embed(drawn[-1])
 
         prefix = Prefix.of(lm, problems.story.left_ids).select(rows)
@@ -75,8 +77,9 @@ class RandomLogits:
     scale: float = 1.0
 
     def __call__(self, problems: Problems, seeds: Sequence[int]) -> Tensor:
-        noise = Noise(seeds, 0, problems.lm.device)
-        return self.scale * noise.normal("initialize", (problems.length, problems.lm.vocab))
+        lm = problems.lm
+        y = self.scale * Noise(seeds, 0, lm.device).normal("initialize", (problems.length, lm.vocab))
+        return torch.where(lm.banned, y.amin(-1, keepdim=True), y)
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,12 @@ class FromText:
     lift: float = 10.0
 
     def __call__(self, problems: Problems, seeds: Sequence[int]) -> Tensor:
-        lm = problems.lm
+        lm, story = problems.lm, problems.story
+        if len(self.texts) != story.examples:
+            raise ColdError(f"{len(self.texts)} texts to start from for {story.examples} examples: give one for each")
         y = torch.zeros(len(self.texts), problems.length, lm.vocab, device=lm.device)
-        for row, text in enumerate(self.texts):
-            for t, token in enumerate(lm.encode_after(" " + text.strip())[: problems.length]):
+        for row, ids in enumerate(story.y_ids(self.texts)):
+            for t, token in enumerate(ids[: problems.length]):
                 y[row, t, token] = self.lift
         return expand(y, len(seeds))
 
@@ -101,8 +106,9 @@ def _unroll(lm: LanguageModel, prefix: Prefix, length: int, feed: Callable[[int,
     steps: list[Tensor] = []
     for t in range(length):
         assert prefix.logits is not None
-        logits = prefix.logits.masked_fill(lm.banned, float(prefix.logits.min()))
+        logits = torch.where(lm.banned, prefix.logits.amin(-1, keepdim=True), prefix.logits)  # its row's least
         steps.append(logits)
+        following = feed(t, logits)
         if t < length - 1:
-            prefix = prefix.append(feed(t, logits))
+            prefix = prefix.append(following)
     return torch.stack(steps, 1)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
-
+from cold.lm.context import inner_ids, left_ids
 from cold.lm.model import LanguageModel
+from cold.lm.prefix import Prefix
+from cold.lm.score import log_likelihood
 from cold.text import sentences
 from cold.text.problems import Example
 from cold.text.words import met, words_of
@@ -25,22 +26,12 @@ class Ranking(NamedTuple):
 Rule = Callable[[LanguageModel, Example, Sequence[str], Sequence[float]], Ranking]
 
 
-@torch.no_grad()
-def perplexity(lm: LanguageModel, texts: Sequence[str]) -> list[float]:
-    """exp of the mean negative log-probability per token of each text, read from the document separator on."""
-    ids = [[lm.separator, *lm.encode(sentences.clean(text))][: lm.window] for text in texts]
-    longest = max(len(row) for row in ids)
-    padded = torch.tensor([row + [lm.separator] * (longest - len(row)) for row in ids], device=lm.device)
-    sizes = torch.tensor([len(row) for row in ids], device=lm.device)
-    positions = torch.arange(longest, device=lm.device).expand(len(ids), -1)
-    mask = (positions < sizes[:, None]).long()
-    logits, _ = lm.read(lm.embed(padded), (), mask, positions)
-    chosen = logits[:, :-1].log_softmax(-1).gather(-1, padded[:, 1:, None])[..., 0]
-    total = (chosen * mask[:, 1:]).sum(1)
-    return [
-        math.exp(min(-float(t) / (len(row) - 1), 700.0)) if len(row) > 1 else math.inf
-        for t, row in zip(total, ids, strict=True)
-    ]
+def perplexity(lm: LanguageModel, texts: Sequence[str], after: str = "") -> list[float]:
+    """exp of the mean negative log-probability per token of each text, from the document separator (and `after`) on."""
+    before = left_ids(lm, after, separator=True)
+    ids = [inner_ids(lm, after, sentences.clean(text))[: lm.window - len(before)] for text in texts]
+    total = log_likelihood(Prefix.of(lm, [before] * len(ids)), ids).tolist()
+    return [math.exp(min(-score / len(row), 700.0)) if row else math.inf for score, row in zip(total, ids, strict=True)]
 
 
 def abductive(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
@@ -67,9 +58,18 @@ def lexical(lm: LanguageModel, example: Example, texts: Sequence[str], energies:
     return Ranking(order, [{"coverage": c, "perplexity": p} for c, p in zip(covered, alone, strict=True)])
 
 
+def lexical_in_context(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+    """Coverage of the words, then perplexity of y behind its prompt: alone, "A cat is a pet" beats any scene."""
+    covered = [len(met(text, example.words)) / max(len(example.words), 1) for text in texts]
+    inside = perplexity(lm, texts, after=example.prompt)
+    order = sorted(range(len(texts)), key=lambda i: (-covered[i], inside[i]))
+    return Ranking(order, [{"coverage": c, "perplexity_in_context": p} for c, p in zip(covered, inside, strict=True)])
+
+
 def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
-    """The lowest energy of the final text."""
-    return Ranking(sorted(range(len(texts)), key=energies.__getitem__), [{"energy": e} for e in energies])
+    """The lowest energy of the final text; a text too short for some term has none and comes last."""
+    order = sorted(range(len(texts)), key=lambda i: (math.isnan(energies[i]), energies[i]))
+    return Ranking(order, [{"energy": e} for e in energies])
 
 
 def careful(rule: Rule) -> Rule:

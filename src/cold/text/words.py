@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from cold.errors import ColdError
@@ -31,7 +32,8 @@ STOP_WORDS = frozenset(
 
 def words_of(text: str) -> list[str]:
     """The words of a text in lower case; punctuation is not a word."""
-    return [word.lower().replace("’", "'") for word in WORD.findall(text)]
+    composed = unicodedata.normalize("NFC", text)  # an accent may come as a character of its own
+    return [word.lower().replace("’", "'") for word in WORD.findall(composed)]
 
 
 def content_words(text: str, without: str = "") -> list[str]:
@@ -43,7 +45,8 @@ def content_words(text: str, without: str = "") -> list[str]:
 def met(text: str, wanted: Sequence[str]) -> list[str]:
     """Those of the wanted words or phrases that stand in the text, in any letter case, as whole words."""
     line = " " + " ".join(words_of(text)) + " "
-    return [phrase for phrase in wanted if f" {' '.join(words_of(phrase))} " in line]
+    phrases = [(phrase, " ".join(words_of(phrase))) for phrase in wanted]
+    return [phrase for phrase, words in phrases if words and f" {words} " in line]
 
 
 def word_ids(lm: LanguageModel, word: str) -> list[int]:

@@ -1,0 +1,28 @@
+"""How likely an LM finds a text after what it has read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cold.lm.prefix import Prefix
+
+
+@torch.no_grad()
+def log_likelihood(prefix: Prefix, texts: Sequence[Sequence[int]]) -> Tensor:
+    """Summed log-probability of each row's ids behind its prefix, in fp32 [rows]; texts may differ in length."""
+    assert prefix.logits is not None
+    device, longest = prefix.mask.device, max(len(ids) for ids in texts)
+    if longest == 0:
+        return torch.zeros(len(texts), device=device)
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in texts], device=device)
+    sizes = torch.tensor([len(row) for row in texts], device=device)
+    there = torch.arange(longest, device=device) < sizes[:, None]
+    positions = prefix.lengths[:, None] + torch.arange(longest, device=device)
+    mask = torch.cat([prefix.mask, there.long()], 1)
+    logits, _ = prefix.lm.read(prefix.lm.embed(ids), prefix.past, mask, positions)
+    logits = torch.cat([prefix.logits[:, None], logits[:, :-1]], 1)
+    chosen = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    return (chosen * there).sum(1)
