@@ -23,6 +23,7 @@ class Evaluation(NamedTuple):
     energy: Tensor
     scores: Tensor
     memory: int
+    parts: tuple[Tensor, ...] = ()
 
 
 class Toy:
@@ -288,5 +289,6 @@ def test_in_a_run_drift_to_noise_compares_step_size_times_gradient_with_the_draw
 def test_entropy_is_the_mean_over_positions_of_what_the_step_has_left():
     # (1/2, 1/4, 1/4) has 1.5 ln 2 nats, uniform over three ln 3; a second row is certain everywhere
     y = torch.tensor([[[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]], [[1.0, 1e-30, 1e-30], [1e-30, 1.0, 1e-30]]]).log()
-    info = observe(State(y, 1, None), 0, move(torch.ones_like(y).tolist(), torch.ones_like(y).tolist()), None)
+    anything = torch.arange(12.0).view(2, 2, 3).tolist()  # the move that led here does not count
+    info = observe(State(y, 1, None), 0, move(anything, anything), None)
     assert info.entropy.tolist() == pytest.approx([(1.5 * math.log(2) + math.log(3)) / 2, 0.0])

@@ -41,6 +41,7 @@ class Constraint:
     name: str = ""
     contexts: tuple[Context, ...] = ()
     detached: bool = False  # True: no gradient flows through the LM that reads the contexts
+    examples: int = 1  # how many examples it was built for; 1 serves any number
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         raise NotImplementedError
@@ -57,14 +58,6 @@ class Constraint:
 
     def __add__(self, other: Constraint | Energy) -> Energy:
         return 1.0 * self + other
-
-
-def check_examples(name: str, examples: int, rows: int) -> None:
-    """Rows are examples x samples, an example's samples side by side."""
-    if not examples or rows % examples:
-        raise ColdError(
-            f"term {name!r} has {examples} examples, which does not divide {rows} rows: give one entry per example"
-        )
 
 
 class Function(Constraint):

@@ -28,6 +28,7 @@ class Evaluation(NamedTuple):
     energy: Tensor  # [rows]
     scores: Tensor  # f_i, unweighted [terms, rows]
     memory: Memory
+    parts: tuple[Tensor, ...]  # the same f_i, each with its own graph, for whoever wants one gradient alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +82,15 @@ class BoundEnergy:
     def __init__(self, energy: Energy, rows: int, length: int) -> None:
         if not energy.terms:
             raise ColdError("the energy has no terms: add at least one, as in 1.0 * Fluency(context)")
+        counts = {c.examples for c in energy.contexts} | {t.constraint.examples for t in energy.terms}
+        if len(counts - {1}) > 1:
+            raise ColdError(f"parts of the energy are built for {sorted(counts)} examples: give all the same number")
+        if rows % max(counts):
+            raise ColdError(
+                f"the energy has {max(counts)} examples, which does not divide {rows} rows: give each as many samples"
+            )
         for term in energy.terms:
             term.constraint.check(rows, length)
-        for context in energy.contexts:
-            if rows % context.examples:
-                raise ColdError(f"a context has {context.examples} examples, which does not divide {rows} rows")
         self.energy = energy
         self.names = energy.names
         self.readers: list[Reader] = [context.bind(rows, length) for context in energy.contexts]
@@ -106,9 +111,10 @@ class BoundEnergy:
                 reading, after = reader.read(soft, before)
             readings[reader.context] = reading
             remembered.append(after)
-        scores = torch.stack([term.constraint.score(soft, readings, random) for term in self.energy.terms])
+        parts = tuple(term.constraint.score(soft, readings, random) for term in self.energy.terms)
+        scores = torch.stack(parts)
         weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
-        return Evaluation(-(weights @ scores), scores, tuple(remembered))
+        return Evaluation(-(weights @ scores), scores, tuple(remembered), parts)
 
 
 __all__ = ["BoundEnergy", "Energy", "Evaluation", "Function", "Memory", "Term"]

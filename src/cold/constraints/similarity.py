@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cold.constraints.base import Constraint, Random, Readings, check_examples
+from cold.constraints.base import Constraint, Random, Readings
 from cold.errors import ColdError
 from cold.lm.context import NEVER, Context
 from cold.soft import SoftSequence, expand
@@ -41,11 +41,14 @@ class Similarity(Constraint):
         return (self.within,) if self.within else ()
 
     @property
+    def examples(self) -> int:  # type: ignore[override]
+        return len(self.targets)
+
+    @property
     def detached(self) -> bool:  # type: ignore[override]
         return True  # of a context it takes the candidate set only, which has no gradient
 
     def check(self, rows: int, length: int) -> None:
-        check_examples(self.name, len(self.targets), rows)
         self._check_orders(length)
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:

@@ -36,7 +36,11 @@ STAGES: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "sampler": {"langevin": Langevin, "adam_langevin": AdamLangevin},
     "discretize": {"argmax": discretize.Argmax, "top_k": discretize.TopK, "beam": beam.Beam},
-    "complete": {"greedy": complete.GreedyCompletion, "released": complete.ReleasedCompletion},
+    "complete": {
+        "greedy": complete.GreedyCompletion,
+        "released": complete.ReleasedCompletion,
+        "none": complete.NoCompletion,
+    },
 }
 NOISE: dict[str, Callable[..., schedules.Schedule]] = {
     "staircase": schedules.staircase,

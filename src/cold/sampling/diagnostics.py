@@ -35,15 +35,14 @@ def term_gradients(energy: EnergyFunction, state: State, random: Noise) -> Tenso
     """The gradient norm of each term alone [terms, rows]."""
     y = state.y.detach().requires_grad_(True)
     with torch.enable_grad():
-        scores = energy(y, state.memory, random).scores
+        evaluation = energy(y, state.memory, random)
         norms = []
-        for index in range(scores.shape[0]):
-            if not scores[index].requires_grad:  # a constant term
-                norms.append(torch.zeros_like(scores[index]))
+        for part in evaluation.parts or evaluation.scores:
+            if not part.requires_grad:  # a constant term
+                norms.append(torch.zeros_like(part))
                 continue
-            last = index == scores.shape[0] - 1
-            (grad,) = torch.autograd.grad(scores[index].sum(), y, retain_graph=not last, allow_unused=True)
-            norms.append(torch.zeros_like(scores[index]) if grad is None else _norm(grad))
+            (grad,) = torch.autograd.grad(part.sum(), y, retain_graph=True, allow_unused=True)
+            norms.append(torch.zeros_like(part) if grad is None else _norm(grad))
     return torch.stack(norms).detach()
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from cold.errors import ColdError
 from cold.sampling.noise import Noise
 from cold.sampling.schedules import Schedule
 
@@ -51,8 +52,11 @@ def gradient(energy: EnergyFunction, state: State, random: Noise) -> tuple[Any, 
     y = state.y.detach().requires_grad_(True)
     with torch.enable_grad():
         evaluation = energy(y, state.memory, random)
+        if not evaluation.energy.requires_grad:
+            raise ColdError(f"no term of the energy ({', '.join(energy.names)}) depends on the soft sequence")
         (grad,) = torch.autograd.grad(evaluation.energy.sum(), y)
-    return evaluation._replace(energy=evaluation.energy.detach(), scores=evaluation.scores.detach()), grad
+    bare = evaluation._replace(energy=evaluation.energy.detach(), scores=evaluation.scores.detach(), parts=())
+    return bare, grad
 
 
 @dataclass(frozen=True)

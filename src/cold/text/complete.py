@@ -33,6 +33,14 @@ class GreedyCompletion:
 
 
 @dataclass(frozen=True)
+class NoCompletion:
+    """The tokens of y as they are: for filling a gap of known length."""
+
+    def __call__(self, problems: Problems, ids: list[list[int]]) -> list[str]:
+        return [sentences.clean(problems.lm.decode(row)) for row in ids]
+
+
+@dataclass(frozen=True)
 class ReleasedCompletion:
     """As released: greedy continuation of y alone, then whole sentences until they have `length` words."""
 

@@ -1,0 +1,32 @@
+"""What `make demo` shows: a real language model bridges two sentences, rewrites an ending, uses given words."""
+
+import time
+
+import torch
+
+import cold
+
+torch.set_num_threads(2)
+start = time.monotonic()
+lm = cold.load("smollm2")
+print(f"{lm.name}: {sum(p.numel() for p in lm.model.parameters()) / 1e6:.0f} M parameters on {lm.device}\n")
+
+
+def show(title: str, given: str, found: cold.Decoding) -> None:
+    print(f"{title}\n  {given}\n  -> {found.text}")
+    for index in found.order[1:]:
+        print(f"     {found.samples[index].text}")
+    print(f"     energy {found.best.energy:.2f}; {time.monotonic() - start:.0f} s so far\n", flush=True)
+
+
+words = ["hand", "sink", "soap", "wash"]
+show("A sentence with given words", ", ".join(words), cold.lexical(words, lm))
+
+left, right = "Arnold was scared of cats.", "Arnold dumped his girlfriend."
+show("A sentence between two others", f"{left} ... {right}", cold.abductive(left, right, lm))
+
+context = "Peyton and Tom played football often. Peyton always won for many years."
+ending = "Peyton never gave up and kept practicing."
+show("A new ending for a changed story", f"{context} (it was: {ending})", cold.counterfactual(context, ending, lm))
+
+print("More: .venv/bin/cold --help")

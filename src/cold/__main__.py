@@ -1,0 +1,5 @@
+"""`python -m cold` is the command `cold`."""
+
+from cold.cli import main
+
+main()
