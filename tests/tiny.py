@@ -26,7 +26,7 @@ from cold.lm import LanguageModel
 
 SEPARATOR = "<|endoftext|>"
 ARCHS = ("llama", "gpt2", "opt", "neox", "gemma")
-WINDOW = 128
+WINDOW = 512  # room for the style examples of the presets
 SPREAD = 0.5
 VOCAB = 512  # 1 separator, 256 bytes, 255 merges: common words are one token, others two to five
 

@@ -191,7 +191,7 @@ def test_a_constraint_that_misbehaves_is_named(cold, model, tmp_path, body, expe
         (("lexical", "dog", "--preset", "quick"), "there is no preset 'quick'"),
         (("lexical", "dog", "--no-such-option"), "No such option"),
         (("no-such-command",), "No such command"),
-        (("lexical", "dog", "--steps", "many"), "many"),
+        (("lexical", "dog", "--steps", "many"), "--steps"),
         (("lexical", "dog", "--trace", "x.txt"), "must end in .json or .png"),
         (("lexical", "dog", "--trace", "no/such/x.png"), "there is no folder"),
         (("sample", "missing.toml"), "cannot be read"),
