@@ -14,7 +14,13 @@ def test_generate_returns_prompt_and_text_as_ids(constraint):
     lm = tiny_lm()
     ids = torch.tensor([lm.encode("The dog ran.")])
     out = lm.model.generate(
-        ids, custom_generate=cold_generate, tokenizer=lm.tokenizer, samples=2, steps=2, **constraint
+        ids,
+        custom_generate=cold_generate,
+        cold_tokenizer=lm.tokenizer,
+        samples=2,
+        steps=2,
+        max_new_tokens=9,
+        **constraint,
     )
     assert out.shape[0] == 1
     assert out.shape[1] > ids.shape[1]
@@ -25,16 +31,18 @@ def test_generate_returns_prompt_and_text_as_ids(constraint):
 def test_the_same_seed_gives_the_same_ids():
     lm = tiny_lm()
     ids = torch.tensor([lm.encode("The dog ran.")])
-    one, two = (cold_generate(lm.model, ids, lm.tokenizer, words=["dog"], samples=2, steps=2, seed=3) for _ in "ab")
+    one, two = (
+        cold_generate(lm.model, ids, ["dog"], samples=2, steps=2, seed=3, cold_tokenizer=lm.tokenizer) for _ in "ab"
+    )
     assert one.tolist() == two.tolist()
 
 
 def test_mistakes_are_said_in_one_line():
     lm = tiny_lm()
     ids = torch.tensor([lm.encode("The dog ran.")])
-    with pytest.raises(ColdError, match="needs the tokenizer"):
+    with pytest.raises(ColdError, match="no tokenizer beside model"):
         cold_generate(lm.model, ids, words=["dog"])
     with pytest.raises(ColdError, match="needs one constraint"):
-        cold_generate(lm.model, ids, lm.tokenizer)
+        cold_generate(lm.model, ids, cold_tokenizer=lm.tokenizer)
     with pytest.raises(ColdError, match="one prompt at a time"):
-        cold_generate(lm.model, ids.repeat(2, 1), lm.tokenizer, words=["dog"])
+        cold_generate(lm.model, ids.repeat(2, 1), words=["dog"], cold_tokenizer=lm.tokenizer)

@@ -1,4 +1,4 @@
-"""For Hugging Face users: `model.generate(ids, custom_generate=cold_generate, tokenizer=..., words=[...])`."""
+"""For Hugging Face users: `model.generate(ids, custom_generate=cold_generate, right="...")`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from cold.tasks.solve import decode
 def cold_generate(
     model: Any,
     input_ids: Tensor,
-    tokenizer: Any = None,
     words: Sequence[str] = (),
     right: str = "",
     ending: str = "",
@@ -26,20 +25,22 @@ def cold_generate(
     samples: int | None = None,
     steps: int | None = None,
     seed: int = 0,
+    cold_tokenizer: Any = None,
     **ignored: Any,
 ) -> Tensor:
     """Continue one prompt under a constraint and return prompt + text as ids [1, tokens], as `generate` does.
 
     Give one of: `words` to contain, a `right` text to lead to, or an `ending` to stay close to. With `words` the
-    prompt is the left context itself; transformers' own generation options play no part.
+    prompt is the left context itself; transformers' own generation options play no part. The tokenizer is the one
+    beside the model, or `cold_tokenizer` (`generate` keeps an argument called tokenizer for itself).
     """
-    if tokenizer is None:
-        raise ColdError("cold_generate needs the tokenizer: model.generate(..., tokenizer=tokenizer)")
     if input_ids.shape[0] != 1:
         raise ColdError(f"cold_generate takes one prompt at a time, not {input_ids.shape[0]}: call it in a loop")
     if sum(map(bool, (words, right, ending))) != 1:
         raise ColdError("cold_generate needs one constraint: words=[...], right='...' or ending='...'")
-    lm = LanguageModel(model, tokenizer, name=getattr(model.config, "_name_or_path", "") or "model")
+    name = model.config.name_or_path or "model"
+    tokenizer = cold_tokenizer or _tokenizer(name)
+    lm = LanguageModel(model, tokenizer, name)
     prompt = str(tokenizer.decode(input_ids[0], skip_special_tokens=True))
     if words:
         task, example = "lexical", examples.lexical(words)
@@ -55,3 +56,12 @@ def cold_generate(
         found = decode(recipe, lm, None, [example])[0]
     text = lm.encode_after(" " + found.text)
     return torch.cat([input_ids, torch.tensor([text], device=input_ids.device, dtype=input_ids.dtype)], 1)
+
+
+def _tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ColdError(f"there is no tokenizer beside model {name!r}: give one with cold_tokenizer=") from error

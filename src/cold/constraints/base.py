@@ -68,7 +68,10 @@ class Function(Constraint):
         self.name = name or getattr(function, "__name__", "function")
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
-        out = self.function(y)
+        try:
+            out = self.function(y)
+        except Exception as error:
+            raise ColdError(f"constraint {self.name!r} failed with {type(error).__name__}: {error}") from error
         if not isinstance(out, torch.Tensor) or out.shape != (y.rows,):
             shape = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
             raise ColdError(

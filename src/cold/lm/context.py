@@ -71,9 +71,14 @@ class Context:
         return self._repeat([right_ids(self.lm, text) for text in _entries(self.right)])
 
     @property
+    def left_texts(self) -> list[str]:
+        """The left text of each example; '?' stands for one given as ids, which never opens a line."""
+        return self._repeat([text if isinstance(text, str) else "?" for text in _entries(self.left)])
+
+    @property
     def opens_line(self) -> list[bool]:
         """Per example, whether y opens a line, so that its first token carries no space."""
-        return self._repeat([starts_line(text) for text in _entries(self.left)])
+        return [starts_line(text) for text in self.left_texts]
 
     def y_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of texts in y's place, one per row: behind a space, at the start of a line or of the document."""

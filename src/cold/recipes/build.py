@@ -71,12 +71,12 @@ def build(recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, exam
     """Contexts, energy and decoder of a recipe, for its own texts or for other examples."""
     examples = tuple(examples) or (read_texts(recipe),)
     for example in examples:
-        check_fits(lm, example.words, recipe.length)
+        check_fits(lm, (*example.words, *example.keywords), recipe.length)
     maker = _Maker(recipe, lm, reverse, examples)
     energy, notes = maker.energy()
     story = maker.story()
-    prompts = [story.left] if isinstance(story.left, str) else list(story.left)
-    told = tuple(replace(example, prompt=str(prompt)) for example, prompt in zip(examples, prompts, strict=True))
+    pairs = zip(examples, story.left_texts * (len(examples) // story.examples), strict=True)
+    told = tuple(replace(example, prompt=prompt) for example, prompt in pairs)
     problems = Problems(story, energy, recipe.length, told, maker.widen())
     return Job(problems, maker.decoder(), notes)
 
@@ -103,6 +103,8 @@ class _Maker:
         self.models = {"lm": lm, "reverse": reverse}
         self.contexts: dict[str, Context | None] = {}
         for name, table in recipe.contexts.items():
+            if not isinstance(table, dict):
+                raise ColdError(f"{self._place(f'contexts.{name}')} is {table!r}: write it as a table of its own")
             self.contexts[name] = self._context(table, self._place(f"contexts.{name}"))
 
     def story(self) -> Context:
@@ -137,16 +139,13 @@ class _Maker:
             what = "steps" if recipe.steps < 1 else "samples"
             raise ColdError(f"{getattr(recipe, what)} {what} were asked for: take at least 1")
         guard = {k: v for k, v in recipe.discretize.items() if k != "widen"}
-        rule = RULES.get(str(recipe.select.get("rule")))
-        if rule is None:
-            raise ColdError(f"{self._place('select')}: rule must be one of {', '.join(RULES)}")
         return Decoder(
             self._stage("initialize", recipe.initialize),
             self._sampler(),
             recipe.steps,
             self._stage("discretize", guard),
             self._stage("complete", recipe.complete),
-            select.careful(rule) if recipe.select.get("careful") else rule,
+            self._rule(recipe.select),
         )
 
     # -- parts -----------------------------------------------------------------------------------------------
@@ -171,7 +170,7 @@ class _Maker:
         if kind not in TERMS:
             raise ColdError(f"{place}: there is no term {kind!r}: use {', '.join(TERMS)} or module:function")
         for key in ("context", "within"):
-            if isinstance(table.get(key), str):
+            if key in table and not isinstance(table[key], bool):
                 if table[key] not in self.contexts:
                     raise ColdError(f"{place}: there is no context {table[key]!r}: name one under [contexts]")
                 table[key] = self.contexts[table[key]]
@@ -185,14 +184,17 @@ class _Maker:
             table["targets"] = [self._ids(target, example) for example in self.examples]
         if kind == "keywords":
             words = take(table, "words", place)
-            table["words"] = [[word_ids(self.lm, w) for w in self._words(words, e)] for e in self.examples]
+            table["words"] = [[word_ids(self.lm, w) for w in self._words(words, e, place)] for e in self.examples]
         term: Constraint = call(TERMS[kind], table, place)
         return term
 
     def _sampler(self) -> Sampler:
         place = self._place("sampler")
         table = dict(self.recipe.sampler)
-        noise = dict(take(table, "noise", place))
+        noise = take(table, "noise", place)
+        if not isinstance(noise, dict):
+            raise ColdError(f'{place}: noise is {noise!r}: write noise = {{ kind = "staircase" }}')
+        noise = dict(noise)
         kind = noise.pop("kind", "staircase")
         if kind not in NOISE:
             raise ColdError(f"{place}.noise: there is no schedule {kind!r}: use {', '.join(NOISE)}")
@@ -216,6 +218,16 @@ class _Maker:
             del rest["text"]
         return call(STAGES[stage][kind], rest, place)
 
+    def _rule(self, table: Table) -> select.Rule:
+        place = self._place("select")
+        for key in table:
+            if key not in ("rule", "careful"):
+                raise ColdError(f"{place}: there is no key {key!r}: use rule, careful")
+        name = take(table, "rule", place)
+        if name not in RULES:
+            raise ColdError(f"{place}: there is no selection rule {name!r}: use {', '.join(RULES)}")
+        return select.careful(RULES[name]) if table.get("careful") else RULES[name]
+
     # -- texts -----------------------------------------------------------------------------------------------
 
     def _fill(self, template: str, example: Example, place: str) -> str:
@@ -237,10 +249,11 @@ class _Maker:
             names = ", ".join("{" + name + "}" for name in known)
             raise ColdError(f"{place}: {template!r} has an unknown field ({error}): known are {names}") from error
 
-    def _words(self, words: Any, example: Example) -> list[str]:
+    def _words(self, words: Any, example: Example, place: str) -> list[str]:
         if isinstance(words, list):
             return [str(word) for word in words]
-        return list({"{words}": example.words, "{keywords}": example.keywords}.get(str(words), str(words).split()))
+        named = {"{words}": example.words, "{keywords}": example.keywords}
+        return list(named[words]) if words in named else self._fill(str(words), example, place).split()
 
     def _ids(self, template: str, example: Example) -> list[int]:
         text = self._fill(template, example, "target").strip()

@@ -10,7 +10,51 @@ from typing import Any
 from cold.errors import ColdError
 
 Table = Mapping[str, Any]
-PLAIN = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "float | None": (int, float)}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+# What a TOML value must be where a parameter is annotated so; other annotations are checked by whoever takes them.
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "int": _whole,
+    "float": _number,
+    "float | None": _number,
+    "str": _is(str),
+    "bool": _is(bool),
+    "Table": _is(dict),
+    "Sequence[Table]": _all(_is(dict)),
+    "Sequence[str]": _all(_is(str)),
+    "tuple[str, ...]": _all(_is(str)),
+    "Sequence[int]": _all(_whole),
+    "Sequence[float]": _all(_number),
+}
+NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "float | None": "a number",
+    "str": "a text in quotes",
+    "bool": "true or false",
+    "Table": "a table",
+    "Sequence[Table]": "a list of tables",
+    "Sequence[str]": "a list of texts",
+    "tuple[str, ...]": "a list of texts",
+    "Sequence[int]": "a list of whole numbers",
+    "Sequence[float]": "a list of numbers",
+}
 
 
 def call(target: Callable[..., Any], table: Table, place: str, **given: Any) -> Any:
@@ -24,9 +68,9 @@ def call(target: Callable[..., Any], table: Table, place: str, **given: Any) -> 
         if parameters[name].default is inspect.Parameter.empty and name not in table:
             raise ColdError(f"{place}: key {name!r} is missing: add it")
     for key, value in table.items():
-        expected = PLAIN.get(str(parameters[key].annotation))
-        if expected and (not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)):
-            raise ColdError(f"{place}: {key} is {value!r}: give a value of type {parameters[key].annotation}")
+        fits = TYPES.get(str(parameters[key].annotation))
+        if fits and not fits(value):
+            raise ColdError(f"{place}: {key} is {value!r}: give {NAMES[str(parameters[key].annotation)]}")
     return target(**{**table, **given})
 
 

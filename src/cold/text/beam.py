@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from cold.lm.context import starts_line
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
@@ -24,12 +25,13 @@ class Hypothesis(NamedTuple):
     ids: tuple[int, ...] = ()
     text: str = ""
     score: float = 0.0
-    met: int = 0
+    met: int = 0  # required words that stand in the text
+    covered: int = 0  # their tokens, with those of a word that is half written: what decides the bank
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Whole sentences, one per row; hypotheses compete only with those that hold as many of the required words.
+    """Whole sentences, one per row; hypotheses compete only with those that cover as much of the required words.
 
     `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
     required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
@@ -57,6 +59,8 @@ class Beam:
         advice = self._advice(y)
         for t in range(self.max_length):
             assert prefix.logits is not None
+            if prefix.mask.shape[1] >= problems.lm.window:
+                break
             scores = prefix.logits.masked_fill(writer.never, -float("inf")).log_softmax(-1)
             if t < y.shape[1]:
                 scores = scores + advice[[row for row, beam in beams.items() for _ in beam], t]
@@ -83,7 +87,7 @@ class Beam:
 
     def _choose(self, problems: Problems, finished: list[list[Hypothesis]]) -> list[Hypothesis]:
         """The best of each row's finalists: by merit, or, with a text on the right, as the LM reads it all."""
-        best = [sorted(found, key=_merit, reverse=True)[: self.finalists] for found in finished]
+        best = [_finalists(found, self.finalists) for found in finished]
         rights = problems.story.right_ids
         if not any(rights):
             return [found[0] for found in best]
@@ -104,6 +108,12 @@ class Beam:
         return self.trust * ((probs + self.blur * near) / (1 + 2 * self.blur)).log().clamp(min=self.floor)
 
 
+def _finalists(found: list[Hypothesis], count: int) -> list[Hypothesis]:
+    """The best by merit, and only those that hold as many words and loop as little as the very best."""
+    ranked = sorted(found, key=_merit, reverse=True)[:count]
+    return [hypothesis for hypothesis in ranked if _merit(hypothesis)[:2] == _merit(ranked[0])[:2]]
+
+
 def _merit(hypothesis: Hypothesis) -> tuple[int, bool, float]:
     """More words first, then no loop, then the mean score per token."""
     loops = sentences.has_loop(hypothesis.text)
@@ -119,19 +129,18 @@ class _Writer:
         self.never = lm.banned | _unwritable(lm)
         self.required = [example.words for example in problems.examples]
         self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
-        self.opens_line = problems.story.opens_line
-        self.openers = {line: _openers(lm, line) for line in set(self.opens_line)}
+        cache = {left: _openers(lm, left) for left in set(problems.story.left_texts)}
+        self.openers = [cache[left] for left in problems.story.left_texts]
 
     def grow(
         self, example: int, beam: Sequence[Hypothesis], scores: Tensor
     ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
         """The best continuations of one row, with the index of their parent, and the sentences that ended."""
-        words = self.required[example]
         banks: dict[int, list[tuple[int, Hypothesis]]] = {}
         done: list[Hypothesis] = []
         if not beam[0].ids:
-            scores = scores.masked_fill(~self.openers[self.opens_line[example]], -float("inf"))
-        top = scores.topk(self.beam.top, dim=-1)
+            scores = scores.masked_fill(~self.openers[example], -float("inf"))
+        top = scores.topk(min(self.beam.top, scores.shape[-1]), dim=-1)
         for parent, old in enumerate(beam):
             offers = dict(zip(top.indices[parent].tolist(), top.values[parent].tolist(), strict=True))
             for token in self._pieces(example, old):
@@ -142,12 +151,12 @@ class _Writer:
                 if value == -float("inf"):
                     continue
                 text = old.text + self.strings[token]
-                new = Hypothesis((*old.ids, token), text, old.score + value, len(met(text, words)))
+                new = self._judge(example, Hypothesis((*old.ids, token), text, old.score + value))
                 if self.strings[token].rstrip("\"'”’)").endswith(TERMINATORS) and sentences.is_complete(text):
                     done += [new] if len(words_of(text)) > 2 else []
                 else:
-                    banks.setdefault(new.met, []).append((parent, new))
-        share = max(2, self.beam.width // (len(words) + 1))
+                    banks.setdefault(new.covered, []).append((parent, new))
+        share = max(2, self.beam.width // (len(self.required[example]) + 1))
         kept = [sorted(bank, key=lambda entry: -entry[1].score)[:share] for bank in banks.values()]
         return [entry for bank in kept for entry in bank], done
 
@@ -159,21 +168,32 @@ class _Writer:
         best = max(_merit(h) for h in whole)
         return all(_merit(h) < best for _, h in going)
 
+    def _judge(self, example: int, new: Hypothesis) -> Hypothesis:
+        found = met(new.text, self.required[example])
+        pairs = list(zip(self.required[example], self.pieces[example], strict=True))
+        whole = sum(len(ids) for word, ids in pairs if word in found)
+        begun = max((_begun(new.ids, ids) for word, ids in pairs if word not in found), default=0)
+        return new._replace(met=len(found), covered=whole + begun)
+
     def _pieces(self, example: int, hypothesis: Hypothesis) -> list[int]:
         """The next token of every required word that is missing: its first, or what follows its pieces so far."""
-        found = set(met(hypothesis.text, self.required[example]))
-        offers = []
-        for word, ids in zip(self.required[example], self.pieces[example], strict=True):
-            if word in found:
-                continue
-            begun = next((n for n in range(len(ids) - 1, 0, -1) if hypothesis.ids[-n:] == tuple(ids[:n])), 0)
-            offers.append(ids[begun])
-        return offers
+        found = met(hypothesis.text, self.required[example])
+        pairs = zip(self.required[example], self.pieces[example], strict=True)
+        return [ids[_begun(hypothesis.ids, ids)] for word, ids in pairs if word not in found]
 
 
-def _openers(lm: LanguageModel, line: bool) -> Tensor:
-    """Tokens that open a sentence: a capital letter, behind a space unless it opens a line."""
-    fit = [text.startswith(" ") != line and text.strip()[:1].isupper() for text in lm.token_strings]
+def _begun(ids: tuple[int, ...], word: list[int]) -> int:
+    """How many of a word's first tokens the ids end with, short of all."""
+    return next((n for n in range(len(word) - 1, 0, -1) if ids[-n:] == tuple(word[:n])), 0)
+
+
+def _openers(lm: LanguageModel, left: str) -> Tensor:
+    """Tokens that open a sentence: a capital letter, behind a space unless a line starts there.
+
+    At the start of a document both forms will do, since SentencePiece writes the space there too.
+    """
+    spaces = {True, False} if not left.strip() else {not starts_line(left)}
+    fit = [text.startswith(" ") in spaces and text.strip()[:1].isupper() for text in lm.token_strings]
     return torch.tensor(fit, device=lm.device)
 
 
