@@ -2,7 +2,6 @@
 
 import os
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads that spin make a busy machine 50 times slower
 # Some virtual machines announce AMX and then die of it, in the first bfloat16 product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 

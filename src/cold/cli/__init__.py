@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -17,8 +16,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    # Two spinning threads on a busy machine slow each other down fifty times; sleeping ones do not.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from cold.cli.app import command
 
     try:
