@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
@@ -52,7 +52,6 @@ RULES: dict[str, select.Rule] = {
     "abductive": select.abductive,
     "counterfactual": select.counterfactual,
     "lexical": select.lexical,
-    "lexical_in_context": select.lexical_in_context,
     "energy": select.by_energy,
 }
 REDUCTIONS = {"sum": total, "mean": mean}
@@ -74,10 +73,7 @@ def build(recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, exam
         check_fits(lm, (*example.words, *example.keywords), recipe.length)
     maker = _Maker(recipe, lm, reverse, examples)
     energy, notes = maker.energy()
-    story = maker.story()
-    pairs = zip(examples, story.left_texts * (len(examples) // story.examples), strict=True)
-    told = tuple(replace(example, prompt=prompt) for example, prompt in pairs)
-    problems = Problems(story, energy, recipe.length, told, maker.widen())
+    problems = Problems(maker.story(), energy, recipe.length, examples, maker.widen())
     return Job(problems, maker.decoder(), notes)
 
 
@@ -237,11 +233,9 @@ class _Maker:
             "right": example.right,
             "ending": example.ending,
             "words": " ".join(example.words),
-            "word_list": ", ".join(example.words),
             "keywords": " ".join(example.keywords),
             "right_keywords": " ".join(content_words(example.right)),
             "style": "".join(f"{sentence}\n" for sentence in style),
-            "primed_style": "".join(f"{', '.join(content_words(s))}: {s}\n" for s in style),
         }
         try:
             return template.format_map(known)

@@ -36,7 +36,8 @@ class Beam:
     `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
     required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
     forbids; `blur` lets a token it planned for one position also count at the next ones. Of the `finalists` the one
-    is taken that the LM likes best together with the text on the right, where there is one.
+    is taken that the LM likes best together with the text on the right, where there is one. No `no_repeat` tokens in a
+    row come twice, and no `echo` tokens in a row are copied from the left text (a list of words is no sentence).
     """
 
     width: int = 12
@@ -47,6 +48,7 @@ class Beam:
     max_length: int = 28
     no_repeat: int = 3
     finalists: int = 6
+    echo: int = 4
 
     @torch.no_grad()
     def __call__(self, problems: Problems, y: Tensor) -> list[list[int]]:
@@ -127,6 +129,8 @@ class _Writer:
         lm = problems.lm
         self.beam, self.strings = beam, lm.token_strings
         self.never = lm.banned | _unwritable(lm)
+        self.stop = lm.encode("a.")[-1]
+        self.lefts = problems.story.left_ids
         self.required = [example.words for example in problems.examples]
         self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
         cache = {left: _openers(lm, left) for left in set(problems.story.left_texts)}
@@ -145,7 +149,7 @@ class _Writer:
             offers = dict(zip(top.indices[parent].tolist(), top.values[parent].tolist(), strict=True))
             for token in self._pieces(example, old):
                 offers.setdefault(token, float(scores[parent, token]))
-            for token in repeats(old.ids, self.beam.no_repeat):
+            for token in [*repeats(old.ids, self.beam.no_repeat), *self._echoes(example, old.ids)]:
                 offers.pop(token, None)
             for token, value in offers.items():
                 if value == -float("inf"):
@@ -175,11 +179,16 @@ class _Writer:
         begun = max((_begun(new.ids, ids) for word, ids in pairs if word not in found), default=0)
         return new._replace(met=len(found), covered=whole + begun)
 
+    def _echoes(self, example: int, ids: tuple[int, ...]) -> list[int]:
+        """Tokens that would copy too long a piece of the left text."""
+        n = self.beam.echo
+        return repeats([*self.lefts[example], *ids], n) if 0 < n <= len(ids) + 1 else []
+
     def _pieces(self, example: int, hypothesis: Hypothesis) -> list[int]:
-        """The next token of every required word that is missing: its first, or what follows its pieces so far."""
+        """The next token of every required word that is missing; the full stop when none is."""
         found = met(hypothesis.text, self.required[example])
         pairs = zip(self.required[example], self.pieces[example], strict=True)
-        return [ids[_begun(hypothesis.ids, ids)] for word, ids in pairs if word not in found]
+        return [ids[_begun(hypothesis.ids, ids)] for word, ids in pairs if word not in found] or [self.stop]
 
 
 def _begun(ids: tuple[int, ...], word: list[int]) -> int:

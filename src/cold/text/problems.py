@@ -19,7 +19,6 @@ class Example:
     words: tuple[str, ...] = ()  # that y must contain
     ending: str = ""  # that y should stay close to
     keywords: tuple[str, ...] = ()  # that y should rather contain than not
-    prompt: str = ""  # all that y follows, the examples of style included
 
 
 @dataclass(frozen=True, eq=False)

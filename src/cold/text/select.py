@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cold.lm.context import inner_ids, left_ids
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
@@ -26,11 +25,10 @@ class Ranking(NamedTuple):
 Rule = Callable[[LanguageModel, Example, Sequence[str], Sequence[float]], Ranking]
 
 
-def perplexity(lm: LanguageModel, texts: Sequence[str], after: str = "") -> list[float]:
-    """exp of the mean negative log-probability per token of each text, from the document separator (and `after`) on."""
-    before = left_ids(lm, after, separator=True)
-    ids = [inner_ids(lm, after, sentences.clean(text))[: lm.window - len(before)] for text in texts]
-    total = log_likelihood(Prefix.of(lm, [before] * len(ids)), ids).tolist()
+def perplexity(lm: LanguageModel, texts: Sequence[str]) -> list[float]:
+    """exp of the mean negative log-probability per token of each text, read from the document separator on."""
+    ids = [lm.encode(sentences.clean(text))[: lm.window - 1] for text in texts]
+    total = log_likelihood(Prefix.of(lm, [[lm.separator]] * len(ids)), ids).tolist()
     return [math.exp(min(-score / len(row), 700.0)) if row else math.inf for score, row in zip(total, ids, strict=True)]
 
 
@@ -56,14 +54,6 @@ def lexical(lm: LanguageModel, example: Example, texts: Sequence[str], energies:
     alone = perplexity(lm, texts)
     order = sorted(range(len(texts)), key=lambda i: (-covered[i], alone[i]))
     return Ranking(order, [{"coverage": c, "perplexity": p} for c, p in zip(covered, alone, strict=True)])
-
-
-def lexical_in_context(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
-    """Coverage of the words, then perplexity of y behind its prompt: alone, "A cat is a pet" beats any scene."""
-    covered = [len(met(text, example.words)) / max(len(example.words), 1) for text in texts]
-    inside = perplexity(lm, texts, after=example.prompt)
-    order = sorted(range(len(texts)), key=lambda i: (-covered[i], inside[i]))
-    return Ranking(order, [{"coverage": c, "perplexity_in_context": p} for c, p in zip(covered, inside, strict=True)])
 
 
 def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
