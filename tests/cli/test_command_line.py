@@ -96,6 +96,14 @@ def test_json_is_one_object_with_everything_needed_to_run_again(cold, model, com
         assert "fluency_reverse" not in sample["terms"]
 
 
+@pytest.mark.parametrize("preset", ["fast", "released", "paper"])
+def test_a_right_text_of_function_words_alone_leaves_the_keywords_out(cold, model, preset):
+    run = ("abductive", "--left", "The dog ran.", "--right", "It was there.", "--model", model, *QUICK, "--json")
+    code, out, err = cold(*run, "--preset", preset)
+    assert code == 0, err
+    assert json.loads(out)["configuration"]["texts"]["keywords"] == []
+
+
 def test_the_same_seed_gives_the_same_texts_and_another_seed_others(cold, model):
     run = ("lexical", "dog", "--model", model, *QUICK, "--json")
     first, again, other = (json.loads(cold(*run, "--seed", seed)[1])["samples"] for seed in ("1", "1", "2"))

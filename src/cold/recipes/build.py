@@ -120,6 +120,9 @@ class _Maker:
             if any(self.contexts.get(str(rest.get(k)), self) is None for k in ("context", "within")):
                 notes.append(f"term {name!r} (weight {weight:g}) is left out: there is no right-to-left model")
                 continue
+            if kind == "similarity" and not any(self._ids(str(rest.get("target", "?")), e) for e in self.examples):
+                notes.append(f"term {name!r} (weight {weight:g}) is left out: the texts have no keywords for it")
+                continue
             energy = energy + weight * self._term(kind, rest, place)
         return energy, tuple(notes)
 
