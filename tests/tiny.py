@@ -20,12 +20,14 @@ from transformers import (
     OPTForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 
 from cold.lm import LanguageModel
 
 SEPARATOR = "<|endoftext|>"
-ARCHS = ("llama", "gpt2", "opt", "neox", "gemma")
+ARCHS = ("llama", "gpt2", "opt", "neox", "qwen", "gemma")
 WINDOW = 512  # room for the style examples of the presets
 SPREAD = 0.5
 VOCAB = 512  # 1 separator, 256 bytes, 255 merges: common words are one token, others two to five
@@ -135,6 +137,7 @@ def _model(arch: str, vocab: int, seed: int) -> PreTrainedModel:
             OPTConfig(**_but(common, "initializer_range"), **size, init_std=SPREAD, ffn_dim=64, word_embed_proj_dim=32)
         ),
         "neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**common, **size, intermediate_size=64)),
+        "qwen": lambda: Qwen2ForCausalLM(Qwen2Config(**common, **size, intermediate_size=64, num_key_value_heads=2)),
         "gemma": lambda: Gemma3ForCausalLM(
             Gemma3TextConfig(
                 **common,

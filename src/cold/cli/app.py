@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -29,134 +31,95 @@ app = typer.Typer(
 
 @dataclass(frozen=True)
 class Options:
-    """What all decoding commands share; None leaves the preset's choice."""
+    """What all decoding commands share; None leaves the choice to the preset or the file."""
 
-    model: str | None = None
-    reverse: str | None = None
-    samples: int | None = None
-    steps: int | None = None
-    length: int | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    style: list[str] | None = None
-    device: str = "auto"
-    json: bool = False
-    trace: Path | None = None
-    quiet: bool = False
+    model: Annotated[str | None, typer.Option(help="smollm2, a hub id, a folder or a .gguf file.")] = None
+    reverse: Annotated[str | None, typer.Option(help="A right-to-left LM with the same vocabulary, or none.")] = None
+    samples: Annotated[int | None, typer.Option(help="How many texts to draw; the best is shown first.")] = None
+    steps: Annotated[int | None, typer.Option(help="Langevin steps.")] = None
+    length: Annotated[int | None, typer.Option(help="Soft tokens; the LM completes the sentence behind them.")] = None
+    top_k: Annotated[int | None, typer.Option(help="How many of the LM's tokens may stand at a position.")] = None
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None
+    style: Annotated[list[str] | None, typer.Option(help="An example sentence that sets the voice; repeatable.")] = None
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto"
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")] = False
+    trace: Annotated[Path | None, typer.Option(help="Write the terms over the steps to FILE.json or FILE.png.")] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the best text alone; no progress.")] = False
 
     def changes(self) -> dict[str, Any]:
         names = ("model", "reverse", "samples", "steps", "length", "top_k", "seed", "style")
         return {name: getattr(self, name) for name in names if getattr(self, name) not in (None, [])}
 
 
-Model = Annotated[str | None, typer.Option(help="smollm2, a hub id, a folder or a .gguf file.")]
-Reverse = Annotated[str | None, typer.Option(help="A right-to-left LM with the same vocabulary, or none.")]
-Preset = Annotated[str, typer.Option(help="fast (default), released or paper; see `cold presets`.")]
-Samples = Annotated[int | None, typer.Option(help="How many texts to draw; the best is shown first.")]
-Steps = Annotated[int | None, typer.Option(help="Langevin steps.")]
-Length = Annotated[int | None, typer.Option(help="Soft tokens; the LM completes the sentence behind them.")]
-TopK = Annotated[int | None, typer.Option(help="How many of the LM's tokens may be chosen from at each position.")]
-Seed = Annotated[int | None, typer.Option(help="The same seed gives the same texts.")]
-Style = Annotated[list[str] | None, typer.Option(help="An example sentence that sets the voice; may be repeated.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
-Trace = Annotated[Path | None, typer.Option(help="Write the energy over the steps to FILE.json or FILE.png.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the best text alone; no progress.")]
+def decoding(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the shared options; it receives them as its last argument, `options`."""
+    hints = get_type_hints(Options, include_extras=True)
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    shared = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in fields(Options)
+    ]
+
+    def wrapper(**given: Any) -> int:
+        options = Options(**{parameter.name: given.pop(parameter.name) for parameter in shared})
+        return command(**given, options=options)
+
+    wrapper.__name__, wrapper.__doc__ = command.__name__, command.__doc__
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + shared
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapper
+
+
+Words = Annotated[list[str] | None, typer.Argument(metavar="WORD...", help="Words, or quoted phrases.")]
+Preset = Annotated[str, typer.Option(help="fast, released or paper; see `cold presets`.")]
 
 
 @app.command()
-def lexical(
-    words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words, or quoted phrases.")] = [],  # noqa: B006
-    model: Model = None,
-    reverse: Reverse = None,
-    preset: Preset = "fast",
-    samples: Samples = None,
-    steps: Steps = None,
-    length: Length = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    style: Style = None,
-    device: Device = "auto",
-    json: Json = False,
-    trace: Trace = None,
-    quiet: Quiet = False,
-) -> int:
+@decoding
+def lexical(options: Options, words: Words = None, preset: Preset = "fast") -> int:
     """Write a sentence that contains the given words.
 
     Example:  cold lexical hand sink soap wash
     """
-    options = Options(model, reverse, samples, steps, length, top_k, seed, style, device, json, trace, quiet)
-    return _task("lexical", {"words": words}, preset, options)
+    return _task("lexical", {"words": words or []}, preset, options)
 
 
 @app.command()
+@decoding
 def abductive(
+    options: Options,
     left: Annotated[str, typer.Option(help="The sentence before.")],
     right: Annotated[str, typer.Option(help="The sentence after.")],
-    model: Model = None,
-    reverse: Reverse = None,
     preset: Preset = "fast",
-    samples: Samples = None,
-    steps: Steps = None,
-    length: Length = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    style: Style = None,
-    device: Device = "auto",
-    json: Json = False,
-    trace: Trace = None,
-    quiet: Quiet = False,
 ) -> int:
     """Write the sentence between two others.
 
     Example:  cold abductive --left "Arnold was scared of cats." --right "Arnold dumped his girlfriend."
     """
-    options = Options(model, reverse, samples, steps, length, top_k, seed, style, device, json, trace, quiet)
     return _task("abductive", {"left": left, "right": right}, preset, options)
 
 
 @app.command()
+@decoding
 def counterfactual(
+    options: Options,
     context: Annotated[str, typer.Option(help="The story so far, with the changed premise.")],
     ending: Annotated[str, typer.Option(help="The old ending, to be changed as little as needed.")],
-    model: Model = None,
-    reverse: Reverse = None,
     preset: Preset = "fast",
-    samples: Samples = None,
-    steps: Steps = None,
-    length: Length = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    style: Style = None,
-    device: Device = "auto",
-    json: Json = False,
-    trace: Trace = None,
-    quiet: Quiet = False,
 ) -> int:
     """Rewrite an ending so that it fits a changed story.
 
     Example:  cold counterfactual --context "Jon went to the pawn store. He sold some antiques."
     --ending "He bought it for three thousand dollars."
     """
-    options = Options(model, reverse, samples, steps, length, top_k, seed, style, device, json, trace, quiet)
     return _task("counterfactual", {"context": context, "ending": ending}, preset, options)
 
 
 @app.command()
+@decoding
 def sample(
-    energy: Annotated[Path, typer.Argument(metavar="ENERGY.toml", help="An energy file; see examples/.")],
-    model: Model = None,
-    reverse: Reverse = None,
-    samples: Samples = None,
-    steps: Steps = None,
-    length: Length = None,
-    top_k: TopK = None,
-    seed: Seed = None,
-    style: Style = None,
-    device: Device = "auto",
-    json: Json = False,
-    trace: Trace = None,
-    quiet: Quiet = False,
+    options: Options, energy: Annotated[Path, typer.Argument(metavar="ENERGY.toml", help="An energy; see examples/.")]
 ) -> int:
     """Sample from any energy that is written in a TOML file.
 
@@ -164,7 +127,6 @@ def sample(
     """
     from cold.cli.decode import decode, sample_recipe
 
-    options = Options(model, reverse, samples, steps, length, top_k, seed, style, device, json, trace, quiet)
     recipe, example = sample_recipe(energy)
     return decode("sample", recipe, example, options)
 
