@@ -104,6 +104,13 @@ def test_a_right_text_of_function_words_alone_leaves_the_keywords_out(cold, mode
     assert json.loads(out)["configuration"]["texts"]["keywords"] == []
 
 
+def test_a_style_of_ones_own_replaces_the_examples(cold, model):
+    run = ("lexical", "dog", "--model", model, *QUICK, "--json")
+    mine = json.loads(cold(*run, "--style", "A cat sat.", "--style", "It ran.")[1])
+    assert mine["configuration"]["style"] == ["A cat sat.", "It ran."]
+    assert mine["samples"] != json.loads(cold(*run)[1])["samples"]
+
+
 def test_the_same_seed_gives_the_same_texts_and_another_seed_others(cold, model):
     run = ("lexical", "dog", "--model", model, *QUICK, "--json")
     first, again, other = (json.loads(cold(*run, "--seed", seed)[1])["samples"] for seed in ("1", "1", "2"))
@@ -222,6 +229,7 @@ def test_bad_input_is_one_line_and_exit_status_2(cold, arguments, expected):
         (("lexical", "dog", "--samples", "0"), "0 samples were asked for"),
         (("lexical", "dog", "--top-k", "0"), "top-k is 0"),
         (("lexical", "dog", "--length", "0"), "length"),
+        (("lexical", "dog", "--preset", "paper", "--style", "A cat sat."), "has no place for a style"),
         (("lexical", "chrysanthemum", "--length", "2"), "keyword 'chrysanthemum' becomes"),
         (("abductive", "--left", "dog " * 5000, "--right", "x y."), "does not fit into the window"),
     ],

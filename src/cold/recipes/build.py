@@ -95,6 +95,8 @@ class _Maker:
                 f"the reverse model {reverse.name!r} has {reverse.vocab} tokens and {lm.name!r} has {lm.vocab}: "
                 "both must share one vocabulary; use --reverse none or train a partner"
             )
+        if recipe.style and not any("{style}" in str(table) for table in recipe.contexts.values()):
+            raise ColdError(f"{recipe.source} has no place for a style: no left text of its contexts holds {{style}}")
         self.recipe, self.lm, self.examples = recipe, lm, examples
         self.models = {"lm": lm, "reverse": reverse}
         self.contexts: dict[str, Context | None] = {}
