@@ -22,7 +22,7 @@ def show(title: str, given: str, found: cold.Decoding) -> None:
 words = ["hand", "sink", "soap", "wash"]
 show("A sentence with given words", ", ".join(words), cold.lexical(words, lm))
 
-left, right = "Arnold was scared of cats.", "Arnold dumped his girlfriend."
+left, right = "I wanted to buy a car.", "The dealer agreed and I purchased the car!"
 show("A sentence between two others", f"{left} ... {right}", cold.abductive(left, right, lm))
 
 context = "Peyton and Tom played football often. Peyton always won for many years."
