@@ -1,7 +1,6 @@
 """The command line: help that is quick, one clear line for bad input, JSON that programs can read."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -261,9 +260,11 @@ def test_a_reverse_model_joins_the_energy(cold, model):
     assert report["samples"][0]["terms"]["fluency_reverse"]["weight"] == 0.2
 
 
-def test_interrupting_prints_the_best_so_far_and_exits_with_130(model, tmp_path):
+def test_interrupting_prints_the_best_so_far_and_exits_with_130(model):
     run = [sys.executable, "-m", "cold", "lexical", "dog", "--model", model, "--steps", "100000", "--samples", "2"]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # A test run in the background ignores Ctrl-C, and its children inherit that.
+    with subprocess.Popen(run, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes) as process:
         assert process.stderr is not None
         for line in process.stderr:  # the first words say that the chain is running
             if line.startswith("step"):
