@@ -37,6 +37,15 @@ def test_the_same_seed_gives_the_same_ids():
     assert one.tolist() == two.tolist()
 
 
+def test_every_preset_takes_a_prompt():
+    lm = tiny_lm()
+    ids = torch.tensor([lm.encode("The dog ran.")])
+    options = {"samples": 1, "steps": 2, "cold_tokenizer": lm.tokenizer}
+    for name in ("released", "paper"):
+        with pytest.warns(UserWarning, match="left out"):
+            assert cold_generate(lm.model, ids, ["dog"], preset_name=name, **options).shape[1] > ids.shape[1]
+
+
 def test_mistakes_are_said_in_one_line():
     lm = tiny_lm()
     ids = torch.tensor([lm.encode("The dog ran.")])

@@ -51,7 +51,8 @@ def cold_generate(
     recipe = preset(task, preset_name).with_(samples=samples, steps=steps, seed=seed)
     if words and prompt.strip():
         literal = prompt.replace("{", "{{").replace("}", "}}")
-        recipe = recipe.with_(contexts={"story": {**recipe.contexts["story"], "left": literal}}, style=())
+        story = {**recipe.contexts["story"], "left": literal}
+        recipe = recipe.with_(contexts={**recipe.contexts, "story": story}, style=())
     with torch.enable_grad():  # generate() itself runs without gradients
         found = decode(recipe, lm, None, [example])[0]
     text = lm.encode_after(" " + found.text)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cold.constraints.base import Constraint, Function, Random
+from cold.constraints.base import Constraint, Random
 from cold.errors import ColdError
 from cold.lm.context import Context, Reader
 from cold.soft import SoftSequence
@@ -115,6 +115,3 @@ class BoundEnergy:
         scores = torch.stack(parts)
         weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
         return Evaluation(-(weights @ scores), scores, tuple(remembered), parts)
-
-
-__all__ = ["BoundEnergy", "Energy", "Evaluation", "Function", "Memory", "Term"]

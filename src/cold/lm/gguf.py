@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cold.errors import ColdError
+from cold.lm.quiet import quiet
 
 # Value kinds of GGUF metadata (ggml/docs/gguf.md); 8 is text and 9 is an array.
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -111,7 +112,7 @@ def convert(gguf: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as room:
         work = Path(room) / folder.name
         try:
-            with quiet():
+            with silence():
                 _write(gguf, header, work)
         except Exception as error:  # whatever transformers meets in a file it did not expect
             reason = str(error).strip().split("\n")[0] or type(error).__name__
@@ -200,19 +201,8 @@ def _smollm(meta: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """No progress bars, log lines or warnings from transformers; the user's settings come back afterwards."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        # The bar of the GGUF reader is a plain tqdm that obeys no setting: only its stream can be taken away.
-        with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+def silence() -> Iterator[None]:
+    """`quiet`, and no warnings; the bar of the GGUF reader obeys no setting: only its stream can be taken away."""
+    with quiet(), warnings.catch_warnings(), open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+        warnings.simplefilter("ignore")
+        yield

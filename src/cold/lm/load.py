@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from safetensors import SafetensorError
 from cold.errors import ColdError
 from cold.lm import catalog
 from cold.lm.model import LanguageModel
+from cold.lm.quiet import quiet
 
 
 def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = False) -> LanguageModel:
@@ -95,22 +93,3 @@ def _read(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
             "its files are incomplete or not those of its config.json; fetch it again"
         )
     return model, tokenizer
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """transformers draws progress bars and the hub's client tells each retry: a command line has room for one voice."""
-    from transformers.utils import logging as bars
-
-    hub = logging.getLogger("huggingface_hub")
-    shown, levels = bars.is_progress_bar_enabled(), (bars.get_verbosity(), hub.level)
-    bars.disable_progress_bar()
-    bars.set_verbosity_error()
-    hub.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        bars.set_verbosity(levels[0])
-        hub.setLevel(levels[1])
-        if shown:
-            bars.enable_progress_bar()
