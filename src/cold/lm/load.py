@@ -21,6 +21,7 @@ def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = F
     folder = _folder(name)
     model, tokenizer = _read(str(folder or name), choose_dtype(dtype, place))
     mark = catalog.fingerprint(folder) if folder else ""
+    reverse = reverse or getattr(model.config, "reads", "") == "right-to-left"
     return LanguageModel(model.to(place), tokenizer, name, reverse, fingerprint=mark)
 
 

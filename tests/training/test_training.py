@@ -1,0 +1,237 @@
+"""How the bundled models were made: each step on a few kilobytes, and the facts that a long run relies on."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import SENTENCES, tiny_lm
+from torch.nn import functional as F
+
+from cold.lm.pack import expand, expand_table, squeeze, squeeze_table
+from training import network, prepare
+from training.recipe import read_recipe
+from training.sample import Generate, Prompts, Writer
+from training.train import FrozenHead, Stream, chunk_loss, hide
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+RECIPE = """
+[model]
+layers = 2
+ffn = 48
+window = 24
+frequent = 128
+code = 4
+[training]
+rows = 8
+steps = 60
+warmup = 5
+step_size = 1e-2
+weight_decay = 0.0
+clip = 1.0
+masked = 0.15
+seed = 0
+[sampling]
+groups = 2
+rows = 3
+shots = { stories = 1, sentences = 2 }
+new = 70
+temperature = 0.8
+"""
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partner's folder, a recipe and a text."""
+    room = tmp_path_factory.mktemp("training")
+    lm = tiny_lm()
+    lm.model.save_pretrained(room / "partner")
+    lm.tokenizer.save_pretrained(room / "partner")
+    (room / "recipe.toml").write_text(RECIPE)
+    (room / "text.txt").write_text("\n".join([*SENTENCES, SENTENCES[0], "# a heading that is long enough", "No."]) + "\n")
+    return room
+
+
+def run(room: Path, module: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", f"training.{module}", *arguments]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def data(room: Path) -> Path:
+    run(room, "prepare", "--model", str(room / "partner"), "--out", str(room / "data"), str(room / "text.txt"))
+    return room / "data"
+
+
+# -- sampling ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_part_attention_writes_what_the_library_writes(device: str) -> None:
+    lm = tiny_lm()
+    model = lm.model.to(device)
+    try:
+        moved = type(lm)(model, lm.tokenizer, "moved")
+        prompts = [moved.encode("The dog ran. A cat sat on the mat."), moved.encode("She went home.")]
+        openings = [moved.encode(text) for text in ("A", "The man", "He was late", "It", "My friend has", "They")]
+        written = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings)
+        again = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings)
+        assert written.equal(again)
+        for row, opening in enumerate(openings):
+            prompt = prompts[row // 3]
+            ids = torch.tensor([prompt + opening], device=device)
+            wanted = model.generate(ids, do_sample=False, max_new_tokens=70 - len(opening), eos_token_id=None)
+            assert written[row].tolist() == wanted[0, len(prompt) :].tolist()
+    finally:
+        lm.model.to("cpu")
+
+
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
+def test_samples_begin_with_their_openings(arch: str) -> None:
+    lm = tiny_lm(arch=arch)
+    prompts = Prompts(lm, {"stories": 1, "sentences": 2}, None, seed=0)
+    (first, left), (second, right) = prompts.draw("stories", 2), prompts.draw("sentences", 2)
+    kind = Writer if arch == "llama" else Generate
+    ids = kind(lm, 2, 2, 20, 0.8)([first[:200], second[:200]], left + right)
+    for row, opening in zip(ids.tolist(), left + right, strict=True):
+        assert row[: len(opening)] == opening
+
+
+# -- preparing -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Tom went to the store to buy milk.", ""),
+        ("Tom went.", "too short or too long"),
+        ("# Tom went to the store to buy milk.", "markup"),
+        ("Tom went to the store and " * 9 + "fell.", "loop"),
+        ("Tom went to the store to buy some milk and then he went back to his house and then to the", "unfinished"),
+        ("Том пошёл в магазин купить молока.", ""),
+        ("Tom went to the store to buy milk 牛奶.", "other script"),
+    ],
+)
+def test_what_is_not_learned(text: str, reason: str) -> None:
+    assert prepare.refuse(text) == reason
+
+
+def test_the_stream_has_every_document_once_between_separators(data: Path) -> None:
+    ids, lm = np.load(data / "ids.npy"), tiny_lm()
+    assert ids[0] == ids[-1] == lm.separator
+    documents = np.split(ids, np.flatnonzero(ids == lm.separator)[1:])[:-1]
+    assert sorted(lm.decode(d[1:].tolist()) for d in documents) == sorted(SENTENCES)
+    counts = json.loads((data / "counts.json").read_text())
+    assert counts["text.txt"]["duplicate"] == 1
+    assert counts["text.txt"]["markup"] == 1
+    assert counts["all"]["documents"] == len(SENTENCES)
+
+
+def test_samples_are_cut_at_the_separator_and_at_the_last_whole_line(room: Path) -> None:
+    prepare.start_worker(str(room / "partner"))
+    lm = tiny_lm()
+    whole = [*lm.encode("The dog ran.\nA cat sat"), lm.separator, *lm.encode("Never")]
+    cut = lm.encode("The dog ran.\nA cat sa")
+    assert list(prepare.split_samples([np.array(whole), np.array(cut)], lm.separator)) == [
+        "The dog ran.", "A cat sat", "The dog ran.",
+    ]  # fmt: skip
+
+
+# -- the network ---------------------------------------------------------------------------------------------
+
+
+def test_the_head_without_a_graph_has_the_gradient_of_cross_entropy() -> None:
+    torch.manual_seed(0)
+    hidden, table = torch.randn(50, 8, requires_grad=True), torch.randn(30, 8)
+    targets = torch.randint(30, (50,))
+    wanted = F.cross_entropy(hidden @ table.T, targets)
+    (slope,) = torch.autograd.grad(wanted, hidden)
+    found = FrozenHead.apply(hidden, table, targets, chunk_loss)
+    found.backward()
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(hidden.grad, slope)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_document_keeps_its_temperature_and_sees_itself_alone(way: int) -> None:
+    ids = np.array([0, 5, 5, 0, 6, 0, 7, 7, 7, 0, 8, 8, 0])
+    heats = np.array([0.5, 0.6, 0.7, 0.8], dtype=np.float32)
+    of_token = {5: 0.5, 6: 0.6, 7: 0.7, 8: 0.8}
+    stream = Stream(ids[::way], heats[::way], 0, 5, torch.device("cpu"))
+    windows, found = stream.draw(40, torch.Generator().manual_seed(0))
+    assert (windows[:, 0] == 0).all()
+    for window, heat in zip(windows.tolist(), found.tolist(), strict=True):
+        for at, token in enumerate(window):
+            following = next((t for t in window[at:] if t), None) if token == 0 else token
+            if following:
+                assert heat[at] == pytest.approx(of_token[following])
+    sees = stream.sees(torch.tensor([[0, 5, 5, 0, 6]]), causal=True)[0, 0].int().tolist()
+    assert sees == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]]
+    assert stream.sees(torch.tensor([[0, 5, 5, 0, 6]]), causal=False)[0, 0, 1].int().tolist() == [1, 1, 1, 0, 0]
+
+
+def test_hidden_tokens_are_never_separators() -> None:
+    windows = torch.tensor([[0, 5, 6, 0, 7] * 40])
+    masked, where = hide(windows, 0.5, 9, 0, torch.Generator().manual_seed(0))
+    assert (masked[where] == 9).all()
+    assert masked[~where].equal(windows[~where])
+    assert not where[windows == 0].any()
+    assert 0.35 < where.float().mean() / 0.6 < 0.65
+
+
+def test_borrowed_layers_are_the_partners() -> None:
+    lm, recipe = tiny_lm(), read_recipe().model
+    recipe.layers, recipe.ffn, recipe.window = len(lm.model.model.layers), lm.model.config.intermediate_size, 512
+    twin = network.build(lm.table, recipe, 0, reverse=False)
+    if twin.config.num_key_value_heads != lm.model.config.num_key_value_heads:
+        pytest.skip("the tiny model has other heads")
+    network.borrow(twin, lm.model)
+    for name, weight in network.layers_of(twin).items():
+        assert weight.equal(lm.model.model.state_dict()[name]), name
+
+
+# -- few bytes -----------------------------------------------------------------------------------------------
+
+
+def test_a_matrix_comes_back_within_half_a_step_of_its_row() -> None:
+    matrix = torch.randn(40, 30, generator=torch.Generator().manual_seed(0)) * torch.logspace(-3, 3, 40)[:, None]
+    packed = squeeze(matrix)
+    assert packed["q"].dtype == torch.int8
+    step = matrix.abs().amax(1, keepdim=True) / 127
+    assert ((expand(packed) - matrix).abs() <= 0.55 * step).all()
+
+
+def test_a_table_keeps_frequent_words_and_its_order() -> None:
+    table = torch.randn(600, 8, generator=torch.Generator().manual_seed(0))
+    frequent = torch.tensor([3, 500, 7])
+    found = expand_table(squeeze_table(table, frequent, 2))
+    assert (found[frequent] - table[frequent]).abs().max() < 0.02
+    assert (found - table).norm() / table.norm() < 0.25
+
+
+# -- training ------------------------------------------------------------------------------------------------
+
+
+def leg(room: Path, data: Path, direction: str, out: Path, *more: str) -> list[dict[str, float]]:
+    given = ["--partner", str(room / "partner"), "--data", str(data), "--out", str(out), "--direction", direction]
+    run(room, "train", *given, "--recipe", str(room / "recipe.toml"), "--validate", str(room / "text.txt"), *more)
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "masked"])
+def test_a_few_kilobytes_are_learned(direction: str, room: Path, data: Path) -> None:
+    log = leg(room, data, direction, room / direction)
+    assert log[-1]["step"] == 60
+    assert log[-1]["loss"] < math.log(512)
+    if direction != "masked":
+        assert log[-1]["bits_per_character"] < 3.5
+    config = json.loads((room / direction / "config.json").read_text())
+    assert config["reads"] == ("right-to-left" if direction == "reverse" else "left-to-right")
