@@ -3,7 +3,7 @@
     python benchmarks/reverse_term.py dev.json --pairs 50 --weight 0.33
 
 Arms differ in nothing but the term. Pairs come from the three quarters of the file that nothing was tuned on, or with
---tuning from the other one (split by a hash of the id). Each text is written to --out as it comes; a second run goes on.
+--tuning from the other one (split by a hash of the id). Texts are written to --out as they come; a second run goes on.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def repetition(text: str) -> float:
     return 1 - len(set(found)) / max(1, len(found))
 
 
-def run_arm(name: str, recipe: Recipe, models: tuple[Any, Any], items: dict[str, Any], args: argparse.Namespace) -> None:
+def run_arm(
+    name: str, recipe: Recipe, models: tuple[Any, Any], items: dict[str, Any], args: argparse.Namespace
+) -> None:
     done = {(r["arm"], r["id"]) for r in read(args.out)}
     todo = [key for key in items if (name, key) not in done]
     for first in range(0, len(todo), args.batch):
@@ -104,23 +106,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="aNLG development file (obs1, obs2, gold_labels by id)")
     parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="leave out so many pairs at the beginning")
     parser.add_argument("--batch", type=int, default=1, help="pairs decoded at once")
     parser.add_argument("--weight", type=float, action="append", help="of the reverse term; repeatable")
     parser.add_argument("--preset", default="abductive-fast")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--reverse", default="mini-reverse")
-    parser.add_argument("--written", action="store_true", help="differentiate through the reverse LM, as the paper writes")
+    parser.add_argument("--written", action="store_true", help="one more arm: differentiate through the reverse LM")
     parser.add_argument("--tuning", action="store_true", help="the quarter of the file that may be tuned on")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--out", type=Path, default=Path("reverse_term.jsonl"))
     args = parser.parse_args()
     items = {key: item for key, item in json.loads(args.data.read_text()).items() if tuning(key) == args.tuning}
-    items = dict(list(items.items())[: args.pairs])
+    items = dict(list(items.items())[args.first : args.first + args.pairs])
     models = load(args.model), load(args.reverse, reverse=True)
     arms = {"without": preset_text(args.preset)}
     for weight in args.weight or [0.33]:
-        term = TERM.format(weight=weight, detach=str(not args.written).lower())
-        arms[f"with {weight}{' as written' if args.written else ''}"] = arms["without"] + term
+        arms[f"with {weight}"] = arms["without"] + TERM.format(weight=weight, detach="true")
+        if args.written:
+            arms[f"with {weight}, as written"] = arms["without"] + TERM.format(weight=weight, detach="false")
     for name, text in arms.items():
         run_arm(name, Recipe.parse(text, name).with_(steps=args.steps), models, items, args)
     print(f"{'arm':24} {'pairs':>5} {'ROUGE-L':>8} {'nll right':>10} {'repetition':>11}")

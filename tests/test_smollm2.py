@@ -50,10 +50,12 @@ def test_a_new_ending_keeps_words_of_the_old_one(smollm2):
 
 
 @pytest.mark.parametrize("preset", ["released", "paper"])
-def test_the_faithful_presets_run_without_a_reverse_model_and_say_so(smollm2, preset):
-    with pytest.warns(UserWarning, match="left out"):
-        found = cold.lexical(["dog"], smollm2, name=preset, samples=2, steps=3)
+def test_the_faithful_presets_run_with_the_bundled_reverse_model_or_without(smollm2, preset):
+    found = cold.lexical(["dog"], smollm2, name=preset, samples=2, steps=3)
     assert found.text
+    assert found.best.terms["fluency_reverse"].weight > 0
+    with pytest.warns(UserWarning, match="left out"):
+        found = cold.lexical(["dog"], smollm2, name=preset, samples=2, steps=3, reverse="none")
     assert "fluency_reverse" not in found.best.terms
 
 

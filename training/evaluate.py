@@ -1,6 +1,6 @@
 """Bits per character of whole texts: -log2 p(tokens) / characters, each text alone behind one separator.
 
-    python -m training.evaluate stories.jsonl --model smollm2 --model mini --model mini-reverse
+python -m training.evaluate stories.jsonl --model smollm2 --model mini --model mini-reverse
 """
 
 from __future__ import annotations

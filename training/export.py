@@ -1,7 +1,7 @@
 """From trained layers to a model that anything can load: a Hugging Face folder, or the package's own small files.
 
-    python -m training.export --partner smollm2 --data build/data --layers build/reverse --to my-reverse
-    cold abductive --left ... --right ... --reverse my-reverse
+python -m training.export --partner smollm2 --data build/data --layers build/reverse --to my-reverse
+cold abductive --left ... --right ... --reverse my-reverse
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from training import network
 def assemble(data: Path, layers: Path) -> LlamaForCausalLM:
     """The trained network, whole."""
     model = LlamaForCausalLM(LlamaConfig(**json.loads((layers / "config.json").read_text())))
-    state: dict[str, Any] = {f"model.{name}": weight for name, weight in load_file(layers / "layers.safetensors").items()}
+    state: dict[str, Any] = {
+        f"model.{name}": weight for name, weight in load_file(layers / "layers.safetensors").items()
+    }
     state["model.embed_tokens.weight"] = state["lm_head.weight"] = network.read_table(data / "table.safetensors")
     model.load_state_dict(state)
     model.tie_weights()

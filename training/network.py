@@ -22,6 +22,10 @@ THETA = 10_000.0
 def make_table(partner: LanguageModel, ids: np.ndarray, recipe: SimpleNamespace, path: Path) -> None:
     """The partner's table as it will be shipped, so that the layers learn on what they will find."""
     table = partner.table.float() * partner.embedding_scale
+    if recipe.frequent and table.shape[1] % recipe.code:
+        raise SystemExit(
+            f"the table is {table.shape[1]} wide and code = {recipe.code} does not divide it: change the recipe"
+        )
     if not recipe.frequent:
         save_file({"table": table.cpu().contiguous()}, path)
         return
@@ -38,7 +42,7 @@ def read_table(path: Path) -> Tensor:
 
 def build(table: Tensor, recipe: SimpleNamespace, separator: int, reverse: bool) -> LlamaForCausalLM:
     words, width = table.shape
-    heads = max(1, width // HEAD)
+    heads = next(count for count in range(max(1, width // HEAD), 0, -1) if width % count == 0)
     config = LlamaConfig(
         vocab_size=words, hidden_size=width, num_hidden_layers=recipe.layers, intermediate_size=recipe.ffn,
         num_attention_heads=heads, num_key_value_heads=heads // 3 if heads % 3 == 0 else heads, head_dim=width // heads,

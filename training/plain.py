@@ -1,6 +1,6 @@
 """The plain paragraphs of a large corpus: short words, moderate length; what everyday English is nearest to.
 
-    python -m training.plain corpus/gutenberg.txt.xz --megabytes 45 --out build/plain.txt
+python -m training.plain corpus/gutenberg.txt.xz --megabytes 45 --out build/plain.txt
 """
 
 from __future__ import annotations

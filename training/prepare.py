@@ -1,6 +1,6 @@
 """Text to ids: split, drop what does not read like text, drop duplicates, shuffle; separator at both ends of each.
 
-    python -m training.prepare --model smollm2 --out build/data build/samples corpus/captions.txt corpus/wiki.txt.xz:20e6
+    python -m training.prepare --model smollm2 --out build/data build/samples captions.txt wiki.txt.xz:20e6
 
 A source is a text file (one document a line, .xz or .gz if you like) or a folder of samples; `:20e6` takes that many
 tokens of it at most. Samples keep the temperature they were drawn at, so that training can undo it.
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cold.lm import catalog
+from cold.lm.model import separator_of
 
 CHUNK = 4000  # documents handed to a worker at once
 MARKUP = re.compile(r"[#*_|<>{}\\=~^\[\]]|https?:|www\.|^\W*\d+[.)]|:$", re.MULTILINE)
@@ -34,7 +35,7 @@ _tokenizer: Any = None
 
 
 class Piece(NamedTuple):
-    """What a worker makes of a chunk: documents' digests, lengths and joined ids, and how many were dropped for what."""
+    """What a worker makes of a chunk: digests, lengths and joined ids of documents; how many were dropped for what."""
 
     digests: list[bytes]
     sizes: list[int]
@@ -124,8 +125,7 @@ def main() -> None:
     args = parser.parse_args()
     folder = str(catalog.find(args.model) or args.model)
     start_worker(folder)
-    separator = _tokenizer.convert_tokens_to_ids("<|endoftext|>")
-    separator = _tokenizer.eos_token_id if separator is None else separator
+    separator = separator_of(_tokenizer, args.model)
     pile = Pile()
     report: dict[str, Any] = {}
     with Pool(args.workers, start_worker, (folder,)) as pool:

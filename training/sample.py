@@ -108,6 +108,7 @@ class Writer:
         if reach not in self.graphs:
             kept = self.token.clone(), self.at.clone()
             stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 self._step(reach)  # warm-up outside the capture
             torch.cuda.current_stream().wait_stream(stream)
@@ -128,7 +129,9 @@ class Writer:
         own_mask = torch.zeros(reach, device=self.device).masked_fill(later, -1e9)
         for layer, own, shared in zip(self.core.layers, self.own, self.shared, strict=True):
             h = layer.input_layernorm(x)
-            q, k, v = (self._heads(p(h)) for p in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj))
+            q, k, v = (
+                self._heads(p(h)) for p in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj)
+            )
             q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
             own[0].index_copy_(2, self.at, k[:, :, None])
             own[1].index_copy_(2, self.at, v[:, :, None])
@@ -145,7 +148,9 @@ class Writer:
     def _heads(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], -1, self.width)
 
-    def _attend(self, q: Tensor, own: tuple[Tensor, ...], shared: tuple[Tensor, Tensor], mask: Tensor, reach: int) -> Tensor:
+    def _attend(
+        self, q: Tensor, own: tuple[Tensor, ...], shared: tuple[Tensor, Tensor], mask: Tensor, reach: int
+    ) -> Tensor:
         """Queries that share a key head stand in line as its query positions; the softmax runs over both parts."""
         total, each = q.shape[0], q.shape[1] // self.kv
         q = q.view(total, self.kv, each, self.width) * self.width**-0.5
@@ -153,7 +158,9 @@ class Writer:
         grouped = q.view(self.groups, self.rows, self.kv, each, self.width).transpose(1, 2)
         grouped = grouped.reshape(self.groups, self.kv, self.rows * each, self.width)
         common = grouped @ shared[0].transpose(-1, -2) + self.shared_mask.to(q.dtype)[:, None, None]
-        common = common.view(self.groups, self.kv, self.rows, each, -1).transpose(1, 2).reshape(total, self.kv, each, -1)
+        common = (
+            common.view(self.groups, self.kv, self.rows, each, -1).transpose(1, 2).reshape(total, self.kv, each, -1)
+        )
         weights = torch.cat([common, mine], -1).softmax(-1)
         common, mine = weights.split([weights.shape[-1] - reach, reach], -1)
         grouped = common.view(self.groups, self.rows, self.kv, each, -1).transpose(1, 2)
@@ -197,7 +204,9 @@ class Generate:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2", help="a name, a folder or a hub id")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the samples; more are added to what is there")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for the samples; more are added to what is there"
+    )
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=10**9, help="stop after this many rounds")
     parser.add_argument("--openings", type=Path, help="sentences whose first words open the plain sentences")
@@ -218,7 +227,10 @@ def main() -> None:
         kinds = ["sentences" if group % 8 == 7 else "stories" for group in range(recipe.groups)]
         drawn = [prompts.draw(kind, recipe.rows) for kind in kinds]
         ids = writer([prompt for prompt, _ in drawn], [opening for _, row in drawn for opening in row])
-        np.save(args.out / f"round-{number:04d}.npy", ids.cpu().numpy().astype(np.uint16 if lm.vocab < 1 << 16 else np.uint32))
+        np.save(
+            args.out / f"round-{number:04d}.npy",
+            ids.cpu().numpy().astype(np.uint16 if lm.vocab < 1 << 16 else np.uint32),
+        )
         tokens += ids.numel()
         spent = time.monotonic() - start
         if number % 10 == first % 10:

@@ -45,7 +45,7 @@ def chunk_loss(hidden: Tensor, table: Tensor, targets: Tensor) -> tuple[Tensor, 
 
 
 class FrozenHead(torch.autograd.Function):
-    """Mean cross-entropy under a table that is not trained: the gradient is made in the forward pass, chunk by chunk."""
+    """Mean cross-entropy under a table that is not trained: the forward pass makes the gradient, chunk by chunk."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor, kernel: Callable[..., Any]) -> Tensor:
@@ -78,7 +78,9 @@ class Stream:
         """Windows and the temperatures of their documents, both [rows, window + 1]."""
         pick = torch.randint(len(self.starts), (rows,), generator=random, device=self.ids.device)
         windows = self.ids[self.starts[pick, None] + self.offsets].long()
-        document = pick[:, None] + (windows == self.separator).cumsum(1) - 1  # every document has one separator before it
+        document = (
+            pick[:, None] + (windows == self.separator).cumsum(1) - 1
+        )  # every document has one separator before it
         return windows, self.temperatures[document.clamp(max=len(self.temperatures) - 1)]
 
     def sees(self, windows: Tensor, causal: bool) -> Tensor:
@@ -162,7 +164,11 @@ class Leg:
         save_file(layers, out / "layers.new")
         torch.save([optimizer.state_dict() for optimizer in self.optimizers], out / "optimizer.new")
         (out / "state.new").write_text(json.dumps(self.state))
-        for new, name in (("layers.new", "layers.safetensors"), ("optimizer.new", "optimizer.pt"), ("state.new", "state.json")):
+        for new, name in (
+            ("layers.new", "layers.safetensors"),
+            ("optimizer.new", "optimizer.pt"),
+            ("state.new", "state.json"),
+        ):
             os.replace(out / new, out / name)
         self.model.config.save_pretrained(out)
 

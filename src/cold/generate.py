@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cold.errors import ColdError
 from cold.lm.model import LanguageModel
+from cold.lm.partner import find_partner
 from cold.recipes import preset
 from cold.tasks import examples
 from cold.tasks.solve import decode
@@ -38,9 +39,9 @@ def cold_generate(
         raise ColdError(f"cold_generate takes one prompt at a time, not {input_ids.shape[0]}: call it in a loop")
     if sum(map(bool, (words, right, ending))) != 1:
         raise ColdError("cold_generate needs one constraint: words=[...], right='...' or ending='...'")
-    name = model.config.name_or_path or "model"
+    name = model.config.name_or_path
     tokenizer = cold_tokenizer or _tokenizer(name)
-    lm = LanguageModel(model, tokenizer, name)
+    lm = LanguageModel(model, tokenizer, name or "model")
     prompt = str(tokenizer.decode(input_ids[0], skip_special_tokens=True))
     if words:
         task, example = "lexical", examples.lexical(words)
@@ -54,7 +55,8 @@ def cold_generate(
         story = {**recipe.contexts["story"], "left": literal}
         recipe = recipe.with_(contexts={**recipe.contexts, "story": story}, style=())
     with torch.enable_grad():  # generate() itself runs without gradients
-        found = decode(recipe, lm, None, [example])[0]
+        partner = find_partner(lm, recipe.reverse if recipe.reads_reverse else None)
+        found = decode(recipe, lm, partner.reverse, [example])[0]
     text = lm.encode_after(" " + found.text)
     return torch.cat([input_ids, torch.tensor([text], device=input_ids.device, dtype=input_ids.dtype)], 1)
 
@@ -63,6 +65,8 @@ def _tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
+        if not name:  # made in memory: there is no place to look
+            raise ValueError(name)
         return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ColdError(f"there is no tokenizer beside model {name!r}: give one with cold_tokenizer=") from error

@@ -91,7 +91,9 @@ def test_json_is_one_object_with_everything_needed_to_run_again(cold, model, com
     total = -sum(term["weight"] * term["soft"] for term in sample["terms"].values())
     assert sample["soft_energy"] == pytest.approx(total, rel=1e-5)
     if preset != "fast":
-        assert "left out" in report["notes"][0]
+        assert "docs/train-a-reverse-model.md" in report["notes"][0]
+        assert "left out" in report["notes"][1]
+        assert report["reverse"] is None
         assert "fluency_reverse" not in sample["terms"]
 
 
@@ -248,9 +250,40 @@ def test_a_reverse_model_with_another_vocabulary_is_refused(cold, model, tmp_pat
     )
     LlamaForCausalLM(config).save_pretrained(tmp_path)
     tiny_lm().tokenizer.save_pretrained(tmp_path)
-    code, _, err = cold("lexical", "dog", "--model", model, "--reverse", str(tmp_path), *QUICK)
+    run = ("lexical", "dog", "--preset", "paper", "--model", model)
+    code, _, err = cold(*run, "--reverse", str(tmp_path), *QUICK)
     assert code == 2
     assert "must share one vocabulary" in err
+
+
+def test_the_bundled_pair_needs_no_download_and_no_option(cold):
+    run = ("abductive", "--left", "The dog ran.", "--right", "The man sat in the park.", "--preset", "paper")
+    code, out, err = cold(*run, "--model", "mini", *QUICK, "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["notes"] == ["mini-reverse reads right to left for 'mini': they share a vocabulary"]
+    assert "they share a vocabulary" in err
+    assert report["reverse"]["name"] == "mini-reverse"
+    assert report["model"]["hash"] != report["reverse"]["hash"]
+    terms = report["samples"][0]["terms"]
+    assert {name: term["weight"] for name, term in terms.items()} == {
+        "fluency": 0.3, "fluency_reverse": 0.2, "future": 0.48, "similarity": 0.02,
+    }  # fmt: skip
+
+
+def test_a_reverse_model_that_no_term_reads_is_not_loaded_but_said(cold, model):
+    code, out, _ = cold("lexical", "dog", "--model", model, "--reverse", "nowhere", *QUICK, "--json")
+    assert code == 0
+    assert json.loads(out)["notes"] == ["--reverse nowhere changes nothing: this energy has no right-to-left term"]
+
+
+def test_models_are_listed_fetched_and_exported(cold, tmp_path):
+    assert "it comes with the package" in cold("models")[1]
+    assert "nothing to fetch" in cold("models", "get", "mini")[1]
+    code, _, err = cold("models", "export", "mini", str(tmp_path / "mini"))
+    assert code == 0, err
+    assert json.loads((tmp_path / "mini" / "config.json").read_text())["reads"] == "left-to-right"
+    assert cold("models", "export", "mini", str(tmp_path / "mini"))[0] == 2
 
 
 def test_a_reverse_model_joins_the_energy(cold, model):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import SENTENCES, tiny_lm
 from torch.nn import functional as F
 
 from cold.lm.pack import expand, expand_table, squeeze, squeeze_table
+from tiny import SENTENCES, tiny_lm
 from training import network, prepare
 from training.recipe import read_recipe
 from training.sample import Generate, Prompts, Writer
 from training.train import FrozenHead, Stream, chunk_loss, hide
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+QUICK = " --steps 2 --samples 1 --length 4"
 
 RECIPE = """
 [model]
@@ -53,7 +57,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lm.model.save_pretrained(room / "partner")
     lm.tokenizer.save_pretrained(room / "partner")
     (room / "recipe.toml").write_text(RECIPE)
-    (room / "text.txt").write_text("\n".join([*SENTENCES, SENTENCES[0], "# a heading that is long enough", "No."]) + "\n")
+    (room / "text.txt").write_text(
+        "\n".join([*SENTENCES, SENTENCES[0], "# a heading that is long enough", "No."]) + "\n"
+    )
     return room
 
 
@@ -188,14 +194,17 @@ def test_hidden_tokens_are_never_separators() -> None:
 
 
 def test_borrowed_layers_are_the_partners() -> None:
-    lm, recipe = tiny_lm(), read_recipe().model
-    recipe.layers, recipe.ffn, recipe.window = len(lm.model.model.layers), lm.model.config.intermediate_size, 512
-    twin = network.build(lm.table, recipe, 0, reverse=False)
-    if twin.config.num_key_value_heads != lm.model.config.num_key_value_heads:
-        pytest.skip("the tiny model has other heads")
-    network.borrow(twin, lm.model)
-    for name, weight in network.layers_of(twin).items():
-        assert weight.equal(lm.model.model.state_dict()[name]), name
+    recipe = read_recipe().model
+    recipe.layers, recipe.ffn = 3, 40
+    partner = network.build(torch.randn(50, 64), recipe, 0, reverse=False)
+    recipe.layers, recipe.ffn = 2, 30
+    network.borrow(ours := network.build(torch.randn(50, 64), recipe, 0, reverse=True), partner)
+    for mine, theirs in ((0, 0), (1, 2)):  # evenly spaced
+        mine, theirs = ours.model.layers[mine], partner.model.layers[theirs]
+        assert mine.self_attn.q_proj.weight.equal(theirs.self_attn.q_proj.weight)
+        kept = {tuple(row.tolist()) for row in mine.mlp.up_proj.weight}
+        assert kept < {tuple(row.tolist()) for row in theirs.mlp.up_proj.weight}
+        assert mine.mlp.down_proj.weight.shape == (64, 30)
 
 
 # -- few bytes -----------------------------------------------------------------------------------------------
@@ -235,3 +244,50 @@ def test_a_few_kilobytes_are_learned(direction: str, room: Path, data: Path) -> 
         assert log[-1]["bits_per_character"] < 3.5
     config = json.loads((room / direction / "config.json").read_text())
     assert config["reads"] == ("right-to-left" if direction == "reverse" else "left-to-right")
+
+
+def test_a_leg_goes_on_from_disk_and_warms_up_again_where_the_optimizer_is_missing(room: Path, data: Path) -> None:
+    out = room / "legs"
+    short = room / "short.toml"
+    short.write_text(RECIPE.replace("steps = 60", "steps = 55"))
+    given = ["--partner", str(room / "partner"), "--data", str(data), "--out", str(out), "--direction", "reverse"]
+    given += ["--recipe", str(short)]
+    run(room, "train", *given, "--minutes", "0")  # ends at the first look at the clock
+    first = json.loads((out / "state.json").read_text())
+    assert first["step"] == 50
+    assert first["tokens"] == 50 * 8 * 24
+    (out / "optimizer.pt").unlink()  # another machine: only the weights travelled
+    run(room, "train", *given)
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in log] == [50, 50, 55]
+    assert log[-1]["loss"] < log[0]["loss"]
+
+
+def test_the_commands_of_the_guide_run(room: Path) -> None:
+    """docs/train-a-reverse-model.md, on a few kilobytes and with a recipe that fits them."""
+    root = Path(__file__).parents[2]
+    guide = (root / "docs" / "train-a-reverse-model.md").read_text()
+    lines = guide.split("```")[1].strip().splitlines()
+    assert len(lines) == 6
+    place = room / "guide"
+    shutil.copytree(room / "partner", place / "my-model")
+    (place / "text.txt").write_text("\n".join(SENTENCES[:-10]) + "\n")
+    (place / "held-out.txt").write_text("\n".join(SENTENCES[-10:]) + "\n")
+    (place / "recipe.toml").write_text(RECIPE)
+    scripts = Path(sys.executable).parent
+    extra = {
+        "training.sample": " --recipe recipe.toml --rounds 1",
+        "training.train": " --recipe recipe.toml",
+        "cold ": QUICK,
+    }
+    printed = []
+    for line in lines:
+        line += next((more for part, more in extra.items() if part in line), "")
+        line = line.replace("python -m", f"{sys.executable} -m").replace("cold abductive", f"{scripts}/cold abductive")
+        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "2"}
+        done = subprocess.run(line, shell=True, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr)
+        printed.append(done.stdout + done.stderr)
+    assert "my-reverse" in printed[4]
+    assert "right-to-left" in printed[4]
+    assert "fluency_reverse" in printed[5]

@@ -33,8 +33,13 @@ app = typer.Typer(
 class Options:
     """What all decoding commands share; None leaves the choice to the preset or the file."""
 
-    model: Annotated[str | None, typer.Option(help="smollm2, a hub id, a folder or a .gguf file.")] = None
-    reverse: Annotated[str | None, typer.Option(help="A right-to-left LM with the same vocabulary, or none.")] = None
+    model: Annotated[str | None, typer.Option(help="mini, smollm2, a hub id, a folder or a .gguf file.")] = None
+    reverse: Annotated[
+        str | None,
+        typer.Option(
+            help="The right-to-left LM: auto (mini-reverse, if it fits), none, or one of the same vocabulary."
+        ),
+    ] = None
     samples: Annotated[int | None, typer.Option(help="How many texts to draw; the best is shown first.")] = None
     steps: Annotated[int | None, typer.Option(help="Langevin steps.")] = None
     length: Annotated[int | None, typer.Option(help="Soft tokens; the LM completes the sentence behind them.")] = None
@@ -141,20 +146,38 @@ app.add_typer(presets, name="presets")
 def list_models(context: typer.Context) -> None:
     """List the models known by name, and whether they are here. Hub ids, folders and .gguf files work too."""
     if context.invoked_subcommand is None:
-        from cold.lm import catalog
+        from cold.lm import bundled, catalog
 
+        for name in bundled.names():
+            typer.echo(f"{name:13} {bundled.about(name)}")
+            typer.echo(f"{'':13} here: it comes with the package")
         for name, known in catalog.KNOWN.items():
             where = catalog.find(name)
-            typer.echo(f"{name:10} {known.parameters} parameters, {known.licence}. {known.about}")
-            typer.echo(f"{'':10} " + (f"here: {where}" if where else f"not here: cold models get {name}"))
+            typer.echo(f"{name:13} {known.parameters} parameters, {known.licence}. {known.about}")
+            typer.echo(f"{'':13} " + (f"here: {where}" if where else f"not here: cold models get {name}"))
 
 
 @models.command("get")
 def get_model(name: Annotated[str, typer.Argument(help="A name that `cold models` lists.")]) -> None:
     """Fetch a known model once: download, check, convert, keep in the cache folder."""
-    from cold.lm import catalog
+    from cold.lm import bundled, catalog
 
-    catalog.get(name, say=typer.echo)
+    if name in bundled.names():
+        typer.echo(f"{name} comes with the package: nothing to fetch")
+    else:
+        catalog.get(name, say=typer.echo)
+
+
+@models.command("export")
+def export_model(
+    name: Annotated[str, typer.Argument(help="Any model that --model takes, such as mini.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+) -> None:
+    """Write a model as an ordinary Hugging Face folder, for `AutoModelForCausalLM.from_pretrained`."""
+    from cold.lm.load import load, save
+
+    save(load(name, device="cpu"), folder)
+    typer.echo(f"{name} is now in {folder}")
 
 
 @presets.callback()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cold.cli.view import View
 from cold.decoder import Decoding
 from cold.errors import ColdError
 from cold.lm.load import load
-from cold.lm.model import LanguageModel
+from cold.lm.partner import Partner, find_partner
 from cold.recipes import Job, Recipe, build, preset
 from cold.recipes.build import read_texts
 from cold.sampling.diagnostics import Info
@@ -38,8 +39,10 @@ def decode(task: str, recipe: Recipe, example: Example, options: Options) -> int
     check_trace(options.trace)
     recipe = recipe.with_(**options.changes())
     clock = {"start": time.monotonic()}
-    lm, reverse = _models(recipe, options)
+    lm = load(recipe.model, options.device)
+    reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else _unread(recipe.reverse)
     job = build(recipe, lm, reverse, [example])
+    job = replace(job, notes=(*filter(None, [told]), *job.notes))
     clock["loaded"] = time.monotonic()
     with View(recipe, lm, options.quiet) as view:
         for note in job.notes:
@@ -57,11 +60,10 @@ def decode(task: str, recipe: Recipe, example: Example, options: Options) -> int
     return INTERRUPTED if interrupted else 0
 
 
-def _models(recipe: Recipe, options: Options) -> tuple[LanguageModel, LanguageModel | None]:
-    lm = load(recipe.model, options.device)
-    if recipe.reverse == "none":
-        return lm, None
-    return lm, load(recipe.reverse, options.device, reverse=True)
+def _unread(reverse: str) -> Partner:
+    """No term reads the reverse model, so none is loaded."""
+    asked = reverse not in ("auto", "none")
+    return Partner(None, f"--reverse {reverse} changes nothing: this energy has no right-to-left term" if asked else "")
 
 
 def _run(recipe: Recipe, job: Job, view: View, clock: dict[str, float]) -> tuple[Decoding, list[Info], bool]:

@@ -10,19 +10,34 @@ import torch
 from safetensors import SafetensorError
 
 from cold.errors import ColdError
-from cold.lm import catalog
+from cold.lm import bundled, catalog
 from cold.lm.model import LanguageModel
 from cold.lm.quiet import quiet
 
 
 def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = False) -> LanguageModel:
-    """The model called `name`: "smollm2", a hub id, a folder, or a .gguf file. `reverse`: it reads right to left."""
+    """The model `name`: mini, smollm2, a hub id, a folder, or a .gguf file. `reverse`: it reads right to left."""
     place = choose_device(device)
-    folder = _folder(name)
-    model, tokenizer = _read(str(folder or name), choose_dtype(dtype, place))
-    mark = catalog.fingerprint(folder) if folder else ""
+    kind = choose_dtype(dtype, place)
+    if name in bundled.names():
+        model, tokenizer, mark = bundled.model(name, kind), bundled.tokenizer(), bundled.fingerprint(name)
+    else:
+        folder = _folder(name)
+        model, tokenizer = _read(str(folder or name), kind)
+        mark = catalog.fingerprint(folder) if folder else ""
     reverse = reverse or getattr(model.config, "reads", "") == "right-to-left"
     return LanguageModel(model.to(place), tokenizer, name, reverse, fingerprint=mark)
+
+
+def save(lm: LanguageModel, folder: Path) -> None:
+    """An ordinary Hugging Face folder; nothing that is there is written over."""
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ColdError(f"folder {folder} cannot be made ({error.strerror}): name a new one") from error
+    with quiet():
+        lm.model.save_pretrained(folder)
+        lm.tokenizer.save_pretrained(folder)
 
 
 def choose_device(device: str) -> torch.device:
@@ -66,7 +81,7 @@ def _folder(name: str) -> Path | None:
             raise ColdError(f"folder {name} has no config.json: give the folder of a Hugging Face model")
         return path
     if name.count("/") != 1 or os.sep != "/" or path.is_absolute() or name.startswith("."):
-        known = ", ".join(catalog.KNOWN)
+        known = ", ".join([*bundled.names(), *catalog.KNOWN])
         raise ColdError(
             f"there is no model {name!r}: use {known}, a folder, a .gguf file or a hub id such as openai-community/gpt2"
         )

@@ -18,6 +18,14 @@ KeyValues = tuple[tuple[Tensor, Tensor], ...]  # per layer: keys and values, eac
 DOCUMENT_SEPARATOR = "<|endoftext|>"  # SmolLM2's <bos> opens a chat turn; its documents are parted by this
 
 
+def separator_of(tokenizer: Any, name: str) -> int:
+    known = tokenizer.get_vocab()
+    for token in (DOCUMENT_SEPARATOR, tokenizer.bos_token, tokenizer.eos_token):
+        if token in known:
+            return int(known[token])
+    raise ColdError(f"the tokenizer of {name!r} has no separator: give it a bos_token or an eos_token")
+
+
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
     """Hugging Face model + tokenizer, frozen. `reverse` marks a right-to-left LM over the same vocabulary.
@@ -74,13 +82,7 @@ class LanguageModel:
     @cached_property
     def separator(self) -> int:
         """The token between documents: the start of everything, since an LM cannot predict from nothing."""
-        if self.tokenizer is None:
-            return 0
-        known = self.tokenizer.get_vocab()
-        for token in (DOCUMENT_SEPARATOR, self.tokenizer.bos_token, self.tokenizer.eos_token):
-            if token in known:
-                return int(known[token])
-        raise ColdError(f"the tokenizer of {self.name!r} has no separator: give it a bos_token or an eos_token")
+        return 0 if self.tokenizer is None else separator_of(self.tokenizer, self.name)
 
     @cached_property
     def banned(self) -> Tensor:

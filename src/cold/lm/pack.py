@@ -1,4 +1,4 @@
-"""Weights in few bytes: w = scale * q for matrices; for a table, 8 bits for frequent words and product codes for rare."""
+"""Weights in few bytes: w = scale * q; of a table, frequent words in 8 bits and rare ones in product codes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import torch
 from torch import Tensor
 
 STEPS = 127  # of an 8-bit number on either side of zero
+TINY = 6e-8  # the least that a 16-bit scale can hold
 CENTRES = 256  # what one byte can name
 
 
-def squeeze(matrix: Tensor) -> dict[str, Tensor]:
-    """8 bits a number and one scale a row."""
-    scale = matrix.abs().amax(1, keepdim=True).clamp(min=1e-12).float() / STEPS
-    scale = scale.half().float()  # round first, so that the numbers fit the scale that is kept
-    return {"q": (matrix / scale).round().clamp(-STEPS, STEPS).to(torch.int8), "scale": scale.half()}
+def squeeze(matrix: Tensor, group: int = 0) -> dict[str, Tensor]:
+    """8 bits a number and one scale for every `group` numbers of a row; 0: one a row."""
+    pieces = matrix.float().reshape(len(matrix), -1, group or matrix.shape[1])
+    scale = (pieces.abs().amax(2) / STEPS).clamp(min=TINY).half()
+    q = (pieces / scale.float()[..., None]).round().clamp(-STEPS, STEPS)
+    return {"q": q.flatten(1).to(torch.int8), "scale": scale}
 
 
 def expand(packed: dict[str, Tensor]) -> Tensor:
-    return packed["q"].float() * packed["scale"].float()
+    q, scale = packed["q"].float(), packed["scale"].float()
+    return (q.reshape(*scale.shape, -1) * scale[..., None]).flatten(1)
 
 
 def squeeze_table(table: Tensor, frequent: Tensor, each: int, rounds: int = 20) -> dict[str, Tensor]:
-    """Rows `frequent` in 8 bits; of the others, every `each` numbers become the number of the nearest of 256 centres."""
+    """Rows `frequent` in 8 bits; of the others, every `each` numbers become one byte: the nearest of 256 centres."""
     rare = torch.ones(len(table), dtype=torch.bool, device=table.device)
     rare[frequent] = False
-    pieces = table[rare].float().unflatten(1, (-1, each)).unbind(1)
+    pieces = torch.split(table[rare].float(), each, 1)
     centres, codes = zip(*(_nearest(piece, rounds) for piece in pieces), strict=True)
     packed = {f"frequent.{name}": part for name, part in squeeze(table[frequent].float()).items()}
     return {

@@ -36,7 +36,7 @@ class Recipe:
     texts: Table
     about: str = ""
     model: str = "smollm2"
-    reverse: str = "none"
+    reverse: str = "auto"
     samples: int = 4
     steps: int = 100
     length: int = 12
@@ -74,6 +74,11 @@ class Recipe:
         guard = {**recipe.discretize, slot: top_k} if slot else recipe.discretize
         contexts = {n: {**c, "top_k": top_k} if c.get("top_k") else c for n, c in recipe.contexts.items()}
         return replace(recipe, discretize=guard, contexts=contexts)
+
+    @property
+    def reads_reverse(self) -> bool:
+        """Whether a context asks for the right-to-left model."""
+        return any(isinstance(table, dict) and table.get("model") == "reverse" for table in self.contexts.values())
 
     def tables(self) -> dict[str, Any]:
         """Everything that decides the result, for reports."""

@@ -11,6 +11,7 @@ from cold.decoder import Decoder, Decoding
 from cold.errors import ColdError
 from cold.lm.load import load
 from cold.lm.model import LanguageModel
+from cold.lm.partner import find_partner
 from cold.recipes import Job, Recipe, build, preset
 from cold.sampling import AdamLangevin
 from cold.sampling.noise import row_seed
@@ -75,8 +76,8 @@ def sample(energy: Energy, length: int = 12, samples: int = 4, steps: int = 100,
 
 
 def _solve(task: str, example: Example, lm: LanguageModel | str, name: str, changes: dict[str, Any]) -> Decoding:
-    reverse = changes.pop("reverse", None)
+    wish = changes.pop("reverse", "auto")
     recipe = preset(task, name).with_(**changes)
     writer = load(lm) if isinstance(lm, str) else lm
-    backward = load(reverse, reverse=True) if isinstance(reverse, str) else reverse
+    backward, _ = find_partner(writer, wish if recipe.reads_reverse else None)
     return decode(recipe, writer, backward, [example])[0]
