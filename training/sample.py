@@ -63,6 +63,11 @@ class Writer:
         self.own = [tuple(make(total, self.kv, new, self.width) for _ in "kv") for _ in self.core.layers]
         self.shared: list[tuple[Tensor, Tensor]] = []
         self.size = 0  # of the shared prompts, padded
+        # A line goes on for `least` tokens at least: what reads from its end must learn from whole stories.
+        breaks = [i for i, text in enumerate(lm.token_strings) if "\n" in text]
+        self.breaks = torch.tensor([*breaks, lm.separator], device=lm.device)
+        self.least = torch.zeros(total, dtype=torch.long, device=lm.device)
+        self.since = torch.zeros(total, dtype=torch.long, device=lm.device)
         self.token = torch.zeros(total, dtype=torch.long, device=lm.device)
         self.forced = torch.zeros(new + 1, total, dtype=torch.long, device=lm.device)
         self.written = torch.zeros(new, total, dtype=torch.long, device=lm.device)
@@ -70,9 +75,11 @@ class Writer:
         self.graphs: dict[int, Any] = {}
 
     @torch.no_grad()
-    def __call__(self, prompts: list[list[int]], openings: list[list[int]]) -> Tensor:
-        """Ids [groups * rows, new], openings included."""
+    def __call__(self, prompts: list[list[int]], openings: list[list[int]], least: list[int]) -> Tensor:
+        """Ids [groups * rows, new], openings included; no line of group i has fewer than least[i] tokens."""
         self._read_prompts(prompts)
+        self.least.copy_(torch.tensor(least).repeat_interleave(self.rows))
+        self.since.zero_()
         self.forced.fill_(-1)
         table = torch.full((len(openings), max(map(len, openings))), -1)
         for row, opening in enumerate(openings):
@@ -106,7 +113,7 @@ class Writer:
         if self.device.type != "cuda":
             return self._step(reach)
         if reach not in self.graphs:
-            kept = self.token.clone(), self.at.clone()
+            kept = [(state, state.clone()) for state in (self.token, self.at, self.since)]
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
@@ -115,8 +122,8 @@ class Writer:
             self.graphs[reach] = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graphs[reach]):
                 self._step(reach)
-            self.token.copy_(kept[0])
-            self.at.copy_(kept[1])
+            for state, value in kept:
+                state.copy_(value)
         self.graphs[reach].replay()
         return None
 
@@ -139,11 +146,15 @@ class Writer:
             x = x + layer.mlp(layer.post_attention_layernorm(x))
         logits = F.linear(self.core.norm(x), self.head).float().div_(self.temperature)
         logits.masked_fill_(self.banned, -torch.inf)
+        early = (self.since < self.least)[:, None]
+        logits[:, self.breaks] = logits[:, self.breaks].masked_fill(early, -torch.inf)
         noise = torch.empty_like(logits).exponential_().log_()
         drawn = (logits.sub_(noise)).argmax(-1)
         self.at.add_(1)
         wanted = self.forced.index_select(0, self.at)[0]
         self.token.copy_(torch.where(wanted >= 0, wanted, drawn))
+        over = torch.isin(self.token, self.breaks)
+        self.since.copy_((self.since + 1).masked_fill(over, 0))
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], -1, self.width)
@@ -182,7 +193,7 @@ class Generate:
         self.lm, self.rows, self.new, self.temperature = lm, rows, new, temperature
 
     @torch.no_grad()
-    def __call__(self, prompts: list[list[int]], openings: list[list[int]]) -> Tensor:
+    def __call__(self, prompts: list[list[int]], openings: list[list[int]], least: list[int]) -> Tensor:
         ids = [prompts[row // self.rows] + opening for row, opening in enumerate(openings)]
         size, sep = max(map(len, ids)), self.lm.separator
         padded = torch.tensor([[sep] * (size - len(row)) + row for row in ids], device=self.lm.device)
@@ -190,7 +201,7 @@ class Generate:
         out = self.lm.model.generate(
             padded, attention_mask=mask, do_sample=True, temperature=self.temperature, top_k=0, max_new_tokens=self.new,
             suppress_tokens=[i for i in self.lm.banned.nonzero().flatten().tolist() if i != sep],
-            eos_token_id=sep, pad_token_id=sep,
+            eos_token_id=sep, pad_token_id=sep, min_new_tokens=min(least),
         )  # fmt: skip
         news = out[:, size:]
         longest = max(map(len, openings))
@@ -226,7 +237,8 @@ def main() -> None:
     for number in range(first, first + args.rounds):
         kinds = ["sentences" if group % 8 == 7 else "stories" for group in range(recipe.groups)]
         drawn = [prompts.draw(kind, recipe.rows) for kind in kinds]
-        ids = writer([prompt for prompt, _ in drawn], [opening for _, row in drawn for opening in row])
+        openings = [opening for _, row in drawn for opening in row]
+        ids = writer([prompt for prompt, _ in drawn], openings, [recipe.least[kind] for kind in kinds])
         np.save(
             args.out / f"round-{number:04d}.npy",
             ids.cpu().numpy().astype(np.uint16 if lm.vocab < 1 << 16 else np.uint32),

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ seed = 0
 groups = 2
 rows = 3
 shots = { stories = 1, sentences = 2 }
+least = { stories = 10, sentences = 0 }
 new = 70
 temperature = 0.8
 """
@@ -88,8 +90,8 @@ def test_two_part_attention_writes_what_the_library_writes(device: str) -> None:
         moved = type(lm)(model, lm.tokenizer, "moved")
         prompts = [moved.encode("The dog ran. A cat sat on the mat."), moved.encode("She went home.")]
         openings = [moved.encode(text) for text in ("A", "The man", "He was late", "It", "My friend has", "They")]
-        written = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings)
-        again = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings)
+        written = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings, [0, 0])
+        again = Writer(moved, 2, 3, 70, 1e-6)(prompts, openings, [0, 0])
         assert written.equal(again)
         for row, opening in enumerate(openings):
             prompt = prompts[row // 3]
@@ -106,9 +108,20 @@ def test_samples_begin_with_their_openings(arch: str) -> None:
     prompts = Prompts(lm, {"stories": 1, "sentences": 2}, None, seed=0)
     (first, left), (second, right) = prompts.draw("stories", 2), prompts.draw("sentences", 2)
     kind = Writer if arch == "llama" else Generate
-    ids = kind(lm, 2, 2, 20, 0.8)([first[:200], second[:200]], left + right)
+    ids = kind(lm, 2, 2, 20, 0.8)([first[:200], second[:200]], left + right, [0, 0])
     for row, opening in zip(ids.tolist(), left + right, strict=True):
         assert row[: len(opening)] == opening
+
+
+def test_a_line_does_not_end_before_its_time() -> None:
+    lm, prompt = tiny_lm(), [0, *tiny_lm().encode("The dog ran.\n")]
+    torch.manual_seed(0)
+    writer = Writer(lm, 2, 64, 60, 1e6)  # so hot that every token is as likely as any other
+    rows = writer([prompt, prompt], [lm.encode("A")] * 128, [0, 25]).tolist()
+    ends = [[0] + [i for i, token in enumerate(row) if token == 0 or "\n" in lm.decode([token])] for row in rows]
+    gaps = [[later - earlier for earlier, later in pairwise(row)] for row in ends]
+    assert min(gap for row in gaps[:64] for gap in row) < 25
+    assert min(gap for row in gaps[64:] for gap in row) >= 25
 
 
 # -- preparing -----------------------------------------------------------------------------------------------
