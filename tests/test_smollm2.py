@@ -49,14 +49,10 @@ def test_a_new_ending_keeps_words_of_the_old_one(smollm2):
     assert len(met(found.text, ["he", "bought", "it", "for", "thousand", "dollars"])) >= 2
 
 
-@pytest.mark.parametrize("preset", ["released", "paper"])
-def test_the_faithful_presets_run_with_the_bundled_reverse_model_or_without(smollm2, preset):
-    found = cold.lexical(["dog"], smollm2, name=preset, samples=2, steps=3)
-    assert found.text
-    assert found.best.terms["fluency_reverse"].weight > 0
-    with pytest.warns(UserWarning, match="left out"):
-        found = cold.lexical(["dog"], smollm2, name=preset, samples=2, steps=3, reverse="none")
-    assert "fluency_reverse" not in found.best.terms
+def test_the_papers_four_terms_read_smollm2_and_its_partner(smollm2):
+    found = cold.abductive("Tom was late.", "He lost his job.", smollm2, name="paper", samples=2, steps=3)
+    weights = {name: term.weight for name, term in found.best.terms.items()}
+    assert weights == {"fluency": 0.3, "fluency_reverse": 0.2, "future": 0.48, "similarity": 0.02}
 
 
 def test_models_lists_smollm2_as_present_and_get_says_it_is_here(capsys):
