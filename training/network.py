@@ -17,6 +17,7 @@ from cold.lm.pack import expand_table, squeeze_table
 
 HEAD = 64  # width of an attention head, as SmolLM2 has it
 THETA = 10_000.0
+READS = {"forward": "left-to-right", "reverse": "right-to-left", "masked": "both ways"}
 
 
 def make_table(partner: LanguageModel, ids: np.ndarray, recipe: SimpleNamespace, path: Path) -> None:
@@ -40,7 +41,7 @@ def read_table(path: Path) -> Tensor:
     return packed["table"] if "table" in packed else expand_table(packed)
 
 
-def build(table: Tensor, recipe: SimpleNamespace, separator: int, reverse: bool) -> LlamaForCausalLM:
+def build(table: Tensor, recipe: SimpleNamespace, separator: int, direction: str) -> LlamaForCausalLM:
     words, width = table.shape
     heads = next(count for count in range(max(1, width // HEAD), 0, -1) if width % count == 0)
     config = LlamaConfig(
@@ -48,7 +49,7 @@ def build(table: Tensor, recipe: SimpleNamespace, separator: int, reverse: bool)
         num_attention_heads=heads, num_key_value_heads=heads // 3 if heads % 3 == 0 else heads, head_dim=width // heads,
         max_position_embeddings=recipe.window, rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=True, bos_token_id=separator, eos_token_id=separator, pad_token_id=separator,
-        reads="right-to-left" if reverse else "left-to-right",
+        reads=READS[direction],
     )  # fmt: skip
     model = LlamaForCausalLM(config)
     model.get_input_embeddings().weight.data.copy_(table)

@@ -124,7 +124,7 @@ class Leg:
         if not table_file.exists():
             network.make_table(partner, ids, recipe.model, table_file)
         self.reverse = args.direction == "reverse"
-        self.model = network.build(network.read_table(table_file), recipe.model, partner.separator, self.reverse)
+        self.model = network.build(network.read_table(table_file), recipe.model, partner.separator, args.direction)
         if args.borrow:
             network.borrow(self.model, partner.model)
         self.state = {"step": 0, "tokens": 0, "seconds": 0.0}
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--partner", default="smollm2", help="whose vocabulary and table: a name, a folder, a hub id")
     parser.add_argument("--data", type=Path, required=True, help="folder made by training.prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder of this model; an unfinished one is continued")
-    parser.add_argument("--direction", choices=["forward", "reverse", "masked"], required=True)
+    parser.add_argument("--direction", choices=list(network.READS), required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="end this leg after so long")
     parser.add_argument("--validate", type=Path, help="texts for bits per character, one a line, or .jsonl")
     parser.add_argument("--borrow", action="store_true", help="start from the partner's own layers (Llamas only)")

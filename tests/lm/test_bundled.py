@@ -74,6 +74,14 @@ def test_a_folder_of_it_opens_with_the_library_alone(pair, tmp_path) -> None:
         save(pair["mini"], tmp_path / "there")
 
 
+def test_a_masked_model_is_refused_as_a_writer(pair, tmp_path) -> None:
+    save(pair["mini"], tmp_path / "masked")
+    config = tmp_path / "masked" / "config.json"
+    config.write_text(config.read_text().replace("left-to-right", "both ways"))
+    with pytest.raises(ColdError, match="cannot write"):
+        load(str(tmp_path / "masked"), device="cpu")
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "index"])
 def test_a_damaged_file_gives_one_clear_line(damage: str, tmp_path, monkeypatch) -> None:
     shutil.copytree(PLACE, tmp_path / "bundled")

@@ -209,9 +209,9 @@ def test_hidden_tokens_are_never_separators() -> None:
 def test_borrowed_layers_are_the_partners() -> None:
     recipe = read_recipe().model
     recipe.layers, recipe.ffn = 3, 40
-    partner = network.build(torch.randn(50, 64), recipe, 0, reverse=False)
+    partner = network.build(torch.randn(50, 64), recipe, 0, "forward")
     recipe.layers, recipe.ffn = 2, 30
-    network.borrow(ours := network.build(torch.randn(50, 64), recipe, 0, reverse=True), partner)
+    network.borrow(ours := network.build(torch.randn(50, 64), recipe, 0, "reverse"), partner)
     for mine, theirs in ((0, 0), (1, 2)):  # evenly spaced
         mine, theirs = ours.model.layers[mine], partner.model.layers[theirs]
         assert mine.self_attn.q_proj.weight.equal(theirs.self_attn.q_proj.weight)
@@ -256,7 +256,7 @@ def test_a_few_kilobytes_are_learned(direction: str, room: Path, data: Path) -> 
     if direction != "masked":
         assert log[-1]["bits_per_character"] < 3.5
     config = json.loads((room / direction / "config.json").read_text())
-    assert config["reads"] == ("right-to-left" if direction == "reverse" else "left-to-right")
+    assert config["reads"] == network.READS[direction]
 
 
 def test_a_leg_goes_on_from_disk_and_warms_up_again_where_the_optimizer_is_missing(room: Path, data: Path) -> None:

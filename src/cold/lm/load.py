@@ -25,7 +25,10 @@ def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = F
         folder = _folder(name)
         model, tokenizer = _read(str(folder or name), kind)
         mark = catalog.fingerprint(folder) if folder else ""
-    reverse = reverse or getattr(model.config, "reads", "") == "right-to-left"
+    reads = getattr(model.config, "reads", "")  # written by training/
+    if reads == "both ways":
+        raise ColdError(f"model {name!r} was trained to fill gaps and cannot write: give a causal one")
+    reverse = reverse or reads == "right-to-left"
     return LanguageModel(model.to(place), tokenizer, name, reverse, fingerprint=mark)
 
 
