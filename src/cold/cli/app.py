@@ -24,7 +24,9 @@ app = typer.Typer(
     You say what a text must be (contain these words, lead from this sentence to that one, stay close to another);
     `cold` samples from the energy that says so and picks the best of several samples.
 
-    Start with:  cold models get smollm2   then:  cold lexical dog park ball
+    \b
+    Start with:   cold lexical dog park ball --model mini
+    Then better:  cold models get smollm2; cold lexical dog park ball
     """,
 )
 

@@ -77,7 +77,7 @@ def _folder(name: str) -> Path | None:
     if name in catalog.KNOWN:
         found = catalog.find(name)
         if found is None:
-            raise ColdError(f"model {name!r} is not here yet: run `cold models get {name}` once")
+            raise ColdError(f"model {name!r} is not here yet: run `cold models get {name}` once, or use mini")
         return found
     if path.is_dir():
         if not (path / "config.json").is_file():
