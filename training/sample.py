@@ -54,6 +54,8 @@ class Writer:
 
     def __init__(self, lm: LanguageModel, groups: int, rows: int, new: int, temperature: float) -> None:
         self.core, self.config, self.device = lm.model.model, lm.model.config, lm.device
+        fused = torch.compile if lm.device.type == "cuda" else (lambda function: function)
+        self.rotate, self.mix, self.draw = fused(_rotate), fused(_mix), fused(_draw)
         self.head, self.banned = lm.model.get_output_embeddings().weight, lm.banned.clone()
         self.banned[lm.separator] = False  # the end of a text is part of it
         self.groups, self.rows, self.new, self.temperature = groups, rows, new, temperature
@@ -135,26 +137,28 @@ class Writer:
         later = torch.arange(reach, device=self.device) > self.at
         own_mask = torch.zeros(reach, device=self.device).masked_fill(later, -1e9)
         for layer, own, shared in zip(self.core.layers, self.own, self.shared, strict=True):
-            h = layer.input_layernorm(x)
+            h = self._norm(layer.input_layernorm, x)
             q, k, v = (
                 self._heads(p(h)) for p in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj)
             )
-            q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
+            q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
             own[0].index_copy_(2, self.at, k[:, :, None])
             own[1].index_copy_(2, self.at, v[:, :, None])
             x = x + layer.self_attn.o_proj(self._attend(q, own, shared, own_mask, reach))
-            x = x + layer.mlp(layer.post_attention_layernorm(x))
-        logits = F.linear(self.core.norm(x), self.head).float().div_(self.temperature)
-        logits.masked_fill_(self.banned, -torch.inf)
+            x = x + layer.mlp(self._norm(layer.post_attention_layernorm, x))
+        logits = F.linear(self._norm(self.core.norm, x), self.head)
         early = (self.since < self.least)[:, None]
         logits[:, self.breaks] = logits[:, self.breaks].masked_fill(early, -torch.inf)
-        noise = torch.empty_like(logits).exponential_().log_()
-        drawn = (logits.sub_(noise)).argmax(-1)
+        noise = torch.empty(logits.shape, device=self.device).exponential_()
+        drawn = self.draw(logits, noise, self.banned, self.temperature)
         self.at.add_(1)
         wanted = self.forced.index_select(0, self.at)[0]
         self.token.copy_(torch.where(wanted >= 0, wanted, drawn))
         over = torch.isin(self.token, self.breaks)
         self.since.copy_((self.since + 1).masked_fill(over, 0))
+
+    def _norm(self, norm: Any, x: Tensor) -> Tensor:
+        return F.rms_norm(x, x.shape[-1:], norm.weight, norm.variance_epsilon)
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], -1, self.width)
@@ -165,20 +169,34 @@ class Writer:
         """Queries that share a key head stand in line as its query positions; the softmax runs over both parts."""
         total, each = q.shape[0], q.shape[1] // self.kv
         q = q.view(total, self.kv, each, self.width) * self.width**-0.5
-        mine = q @ own[0][:, :, :reach].transpose(-1, -2) + mask.to(q.dtype)
+        mine = q @ own[0][:, :, :reach].transpose(-1, -2)
         grouped = q.view(self.groups, self.rows, self.kv, each, self.width).transpose(1, 2)
         grouped = grouped.reshape(self.groups, self.kv, self.rows * each, self.width)
-        common = grouped @ shared[0].transpose(-1, -2) + self.shared_mask.to(q.dtype)[:, None, None]
-        common = (
-            common.view(self.groups, self.kv, self.rows, each, -1).transpose(1, 2).reshape(total, self.kv, each, -1)
-        )
-        weights = torch.cat([common, mine], -1).softmax(-1)
-        common, mine = weights.split([weights.shape[-1] - reach, reach], -1)
-        grouped = common.view(self.groups, self.rows, self.kv, each, -1).transpose(1, 2)
-        grouped = grouped.reshape(self.groups, self.kv, self.rows * each, -1) @ shared[1]
+        common = grouped @ shared[0].transpose(-1, -2)
+        common, mine = self.mix(common, mine, self.shared_mask, mask)
+        grouped = common @ shared[1]
         out = grouped.view(self.groups, self.kv, self.rows, each, self.width).transpose(1, 2)
         out = out.reshape(total, self.kv, each, self.width) + mine @ own[1][:, :, :reach]
         return out.reshape(total, -1)
+
+
+def _mix(common: Tensor, mine: Tensor, common_mask: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """One softmax over both parts; `common` comes and goes as [groups, heads, rows * each, prompt]."""
+    groups, heads = common.shape[:2]
+    total, _, each, _ = mine.shape
+    rows = total // groups
+    left = (common.float() + common_mask[:, None, None]).view(groups, heads, rows, each, -1)
+    right = (mine.float() + mask).view(groups, rows, heads, each, -1).transpose(1, 2)
+    top = torch.maximum(left.amax(-1, keepdim=True), right.amax(-1, keepdim=True))
+    left, right = (left - top).exp(), (right - top).exp()
+    whole = left.sum(-1, keepdim=True) + right.sum(-1, keepdim=True)
+    left, right = (left / whole).to(mine.dtype), (right / whole).to(mine.dtype)
+    return left.flatten(2, 3), right.transpose(1, 2).reshape(mine.shape)
+
+
+def _draw(logits: Tensor, noise: Tensor, banned: Tensor, temperature: float) -> Tensor:
+    """Gumbel's trick: argmax of logits / T - log(exponential noise) follows softmax(logits / T)."""
+    return (logits.float() / temperature).masked_fill(banned, -torch.inf).sub(noise.log()).argmax(-1)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -118,6 +118,7 @@ class Leg:
 
     def __init__(self, args: argparse.Namespace, partner: LanguageModel) -> None:
         recipe = read_recipe(args.recipe)
+        recipe.model.layers = args.layers or recipe.model.layers
         self.args, self.partner, self.recipe, self.device = args, partner, recipe.training, partner.device
         ids = np.load(args.data / "ids.npy")
         table_file = args.data / "table.safetensors"
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--direction", choices=list(network.READS), required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="end this leg after so long")
     parser.add_argument("--validate", type=Path, help="texts for bits per character, one a line, or .jsonl")
+    parser.add_argument("--layers", type=int, help="another number than the recipe's")
     parser.add_argument("--borrow", action="store_true", help="start from the partner's own layers (Llamas only)")
     parser.add_argument("--eager", action="store_true", help="do not compile")
     parser.add_argument("--recipe", type=Path)

@@ -8,6 +8,7 @@ from cold.lm import bundled
 from cold.lm.load import load
 from cold.lm.model import LanguageModel
 
+REVERSE = "mini-reverse"
 HOW = "docs/train-a-reverse-model.md shows how to train one"
 
 
@@ -26,15 +27,16 @@ def find_partner(lm: LanguageModel, wish: LanguageModel | str | None) -> Partner
         return Partner(wish)
     if wish != "auto":
         return Partner(load(wish, str(lm.device), reverse=True))
-    name = next(name for name in bundled.names() if name.endswith("-reverse"))
     if not shares_vocabulary(lm):
         return Partner(None, f"no right-to-left model is known for the vocabulary of {lm.name!r}: {HOW}")
-    return Partner(load(name, str(lm.device)), f"{name} reads right to left for {lm.name!r}: they share a vocabulary")
+    return Partner(
+        load(REVERSE, str(lm.device)), f"{REVERSE} reads right to left for {lm.name!r}: they share a vocabulary"
+    )
 
 
 def shares_vocabulary(lm: LanguageModel) -> bool:
     """Whether each id of the model means what it means to the bundled pair."""
-    words = bundled.index()["models"]["mini-reverse"]["config"]["vocab_size"]
+    words = bundled.index()["models"][REVERSE]["config"]["vocab_size"]
     if lm.tokenizer is None or lm.vocab != words:
         return False
     return bool(lm.tokenizer.get_vocab() == bundled.tokenizer().get_vocab())
