@@ -8,6 +8,7 @@ import sys
 import torch
 
 import cold
+from cold.text import sentences
 
 ENDINGS = [
     "He was late for work.", "She never went back there.", "The doctor told him to rest.", "They decided to get a dog.",
@@ -20,4 +21,6 @@ for ending in sys.argv[1:] or ENDINGS:
     ids = lm.encode(" " + ending)  # the space says that something stands before it
     read = torch.tensor([[lm.separator, *reversed(ids)]], device=lm.device)
     out = lm.model.generate(read, max_new_tokens=60, do_sample=False, no_repeat_ngram_size=3, eos_token_id=lm.separator)
-    print(lm.decode(out[0].tolist()[::-1]).strip())
+    said = sentences.split(lm.decode(out[0].tolist()[::-1]).strip())
+    whole = out[0, -1] == lm.separator  # else the first sentence may have lost its beginning
+    print(" ".join(said if whole else said[1:]))
