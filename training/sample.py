@@ -65,7 +65,7 @@ class Writer:
         self.own = [tuple(make(total, self.kv, new, self.width) for _ in "kv") for _ in self.core.layers]
         self.shared: list[tuple[Tensor, Tensor]] = []
         self.size = 0  # of the shared prompts, padded
-        # A line goes on for `least` tokens at least: what reads from its end must learn from whole stories.
+        # A line goes on for `least` tokens at least.
         breaks = [i for i, text in enumerate(lm.token_strings) if "\n" in text]
         self.breaks = torch.tensor([*breaks, lm.separator], device=lm.device)
         self.least = torch.zeros(total, dtype=torch.long, device=lm.device)
