@@ -1,6 +1,6 @@
 """Pack the pair into the package: one table, 8 bits a weight, checksums; and say what the packing cost.
 
-    python -m training.bundle --partner smollm2 --data build/data --forward build/forward --reverse build/reverse \\
+    python -m training.bundle --partner smollm2 --forward build/forward --reverse build/reverse \\
         --validate stories.jsonl
 """
 
@@ -47,7 +47,6 @@ def pack_layers(layers: dict[str, Tensor]) -> dict[str, Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partner", default="smollm2")
-    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--forward", type=Path, required=True)
     parser.add_argument("--reverse", type=Path, required=True)
     parser.add_argument("--validate", type=Path, help="texts on which the packing is judged")
@@ -55,19 +54,21 @@ def main() -> None:
     args = parser.parse_args()
     PLACE.mkdir(exist_ok=True)
     models = {"mini": args.forward, "mini-reverse": args.reverse}
-    shutil.copyfile(args.data / "table.safetensors", PLACE / "table.safetensors")
+    if len({(folder / "table.safetensors").read_bytes() for folder in models.values()}) > 1:
+        raise SystemExit("the two models have different tables: train the second with --table of the first")
+    shutil.copyfile(args.forward / "table.safetensors", PLACE / "table.safetensors")
     for name, folder in models.items():
         save_file(pack_layers(load_file(folder / "layers.safetensors")), PLACE / f"{name}.safetensors")
     source = catalog.find(args.partner) or Path(args.partner)
     (PLACE / "tokenizer.json.xz").write_bytes(lzma.compress((source / "tokenizer.json").read_bytes(), preset=9))
-    write_index(models, source, args.data)
+    write_index(models, source)
     if args.validate:
         judge(args, models)
     total = sum(file.stat().st_size for file in PLACE.iterdir())
     print(f"{total:,} bytes in {PLACE}")
 
 
-def write_index(models: dict[str, Path], source: Path, data: Path) -> None:
+def write_index(models: dict[str, Path], source: Path) -> None:
     told = json.loads((source / "tokenizer_config.json").read_text())
     roles = ("bos_token", "eos_token", "unk_token", "pad_token", "extra_special_tokens", "clean_up_tokenization_spaces")
     entries: dict[str, Any] = {}
@@ -76,7 +77,7 @@ def write_index(models: dict[str, Path], source: Path, data: Path) -> None:
         entries[name] = {
             "about": f"{config['num_hidden_layers']} layers, {config['reads']}, the vocabulary of SmolLM2, "
             f"{config['max_position_embeddings']} tokens of context",
-            "parameters": sum(weight.numel() for weight in assemble(data, folder).parameters()),
+            "parameters": sum(weight.numel() for weight in assemble(folder).parameters()),
             "config": {key: config[key] for key in KEPT},
         }
     files = sorted(file for file in PLACE.iterdir() if file.suffix in (".safetensors", ".xz"))
@@ -96,7 +97,7 @@ def judge(args: argparse.Namespace, models: dict[str, Path]) -> None:
     nats = characters * math.log(2) / sum(map(len, ids))
     for name, folder in models.items():
         reverse, found = name.endswith("reverse"), []
-        for model in (assemble(args.data, folder), bundled.model(name, torch.float32)):
+        for model in (assemble(folder), bundled.model(name, torch.float32)):
             found.append(bits_per_character(model.eval(), ids, characters, 0, reverse)[0])
         before, after = (math.exp(bits * nats) for bits in found)
         print(f"{name}: perplexity {before:.3f} trained, {after:.3f} packed ({100 * (after / before - 1):+.2f} %)")

@@ -1,6 +1,6 @@
 """From trained layers to a model that anything can load: a Hugging Face folder, or the package's own small files.
 
-python -m training.export --partner smollm2 --data build/data --layers build/reverse --to my-reverse
+python -m training.export --partner smollm2 --layers build/reverse --to my-reverse
 cold abductive --left ... --right ... --reverse my-reverse
 """
 
@@ -18,13 +18,13 @@ from cold.lm.load import load
 from training import network
 
 
-def assemble(data: Path, layers: Path) -> LlamaForCausalLM:
+def assemble(layers: Path) -> LlamaForCausalLM:
     """The trained network, whole."""
     model = LlamaForCausalLM(LlamaConfig(**json.loads((layers / "config.json").read_text())))
     state: dict[str, Any] = {
         f"model.{name}": weight for name, weight in load_file(layers / "layers.safetensors").items()
     }
-    state["model.embed_tokens.weight"] = state["lm_head.weight"] = network.read_table(data / "table.safetensors")
+    state["model.embed_tokens.weight"] = state["lm_head.weight"] = network.read_table(layers / "table.safetensors")
     model.load_state_dict(state)
     model.tie_weights()
     return model
@@ -33,11 +33,10 @@ def assemble(data: Path, layers: Path) -> LlamaForCausalLM:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partner", default="smollm2", help="whose tokenizer")
-    parser.add_argument("--data", type=Path, required=True, help="folder made by training.prepare")
     parser.add_argument("--layers", type=Path, required=True, help="folder made by training.train")
     parser.add_argument("--to", type=Path, required=True, help="the new model's folder")
     args = parser.parse_args()
-    assemble(args.data, args.layers).save_pretrained(args.to)
+    assemble(args.layers).save_pretrained(args.to)
     load(args.partner, device="cpu").tokenizer.save_pretrained(args.to)
     print(f"{args.to} is an ordinary Hugging Face model; config.json says which way it reads")
 

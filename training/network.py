@@ -1,4 +1,4 @@
-"""The network of the recipe: a Llama as wide as its partner's embedding table, which it takes over and never trains."""
+"""The network of the recipe: a Llama as wide as its partner's embedding table, which it takes over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from cold.lm.model import LanguageModel
-from cold.lm.pack import expand_table, squeeze_table
+from cold.lm.pack import expand_table, squeeze, squeeze_table
 
 HEAD = 64  # width of an attention head, as SmolLM2 has it
 THETA = 10_000.0
@@ -39,6 +39,22 @@ def make_table(partner: LanguageModel, ids: np.ndarray, recipe: SimpleNamespace,
 def read_table(path: Path) -> Tensor:
     packed = load_file(path)
     return packed["table"] if "table" in packed else expand_table(packed)
+
+
+def taught_words(path: Path) -> Tensor:
+    """The words whose rows may be trained: the frequent ones, or all where the table is kept exact."""
+    packed = load_file(path)
+    return torch.arange(len(packed["table"])) if "table" in packed else packed["frequent.ids"].long()
+
+
+def write_table(path: Path, start: Path, rows: Tensor) -> None:
+    """The table of `start` with other rows for its taught words."""
+    packed, rows = load_file(start), rows.detach().float().cpu()
+    if "table" in packed:
+        packed["table"] = rows.contiguous()
+    else:
+        packed |= {f"frequent.{name}": part.contiguous() for name, part in squeeze(rows).items()}
+    save_file(packed, path)
 
 
 def build(table: Tensor, recipe: SimpleNamespace, separator: int, direction: str) -> LlamaForCausalLM:

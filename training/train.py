@@ -3,8 +3,9 @@
     python -m training.train --partner smollm2 --data build/data --out build/reverse --direction reverse --minutes 9
 
 The stream is read forwards, backwards, or with tokens hidden. A leg ends by the clock or with the last step and leaves
-layers.safetensors (to travel), optimizer.pt (to go on from on the same machine) and log.jsonl. A leg that finds no
-optimizer state warms it up again.
+layers.safetensors and table.safetensors (to travel), optimizer.pt (to go on from on the same machine) and log.jsonl. A
+leg that finds no optimizer state warms it up again. The table is the partner's; one direction may teach it
+(--teach-table) and the other take it over (--table).
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import argparse
 import json
 import math
 import os
+import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -34,30 +36,42 @@ CHUNK = 16384  # positions whose logits exist at once
 LOG, VALIDATE = 50, 500  # steps
 
 
-def chunk_loss(hidden: Tensor, table: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Summed -log softmax(h E^T)[target], and its gradient in h."""
+def chunk_loss(
+    hidden: Tensor, table: Tensor, targets: Tensor, taught: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Summed -log softmax(h E^T)[target], its gradient in h, and in the rows of the taught words."""
     logits = (hidden @ table.T).float()
     log_probs = logits.log_softmax(-1)
     loss = -log_probs.gather(-1, targets[:, None]).sum()
     words = torch.arange(table.shape[0], device=table.device)
-    slope = log_probs.exp() - (words == targets[:, None]).float()
-    return loss, slope.to(table.dtype) @ table
+    slope = (log_probs.exp() - (words == targets[:, None]).float()).to(table.dtype)
+    return loss, slope @ table, None if taught is None else slope[:, taught].T @ hidden
 
 
-class FrozenHead(torch.autograd.Function):
-    """Mean cross-entropy under a table that is not trained: the forward pass makes the gradient, chunk by chunk."""
+class Head(torch.autograd.Function):
+    """Mean cross-entropy, chunk by chunk: the forward pass makes the gradients, so no chunk's logits are kept."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, table: Tensor, targets: Tensor, kernel: Callable[..., Any]) -> Tensor:
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        rows: Tensor | None,
+        table: Tensor,
+        taught: Tensor | None,
+        targets: Tensor,
+        kernel: Any,
+    ) -> Tensor:
         hidden = hidden.to(table.dtype)
-        parts = [kernel(h, table, t) for h, t in zip(hidden.split(CHUNK), targets.split(CHUNK), strict=True)]
-        ctx.save_for_backward(torch.cat([slope for _, slope in parts]) / len(targets))
-        return torch.stack([loss for loss, _ in parts]).sum() / len(targets)
+        pieces = zip(hidden.split(CHUNK), targets.split(CHUNK), strict=True)
+        losses, slopes, turns = zip(*(kernel(h, table, t, taught) for h, t in pieces), strict=True)
+        turn = None if taught is None else torch.stack([each.float() for each in turns]).sum(0) / len(targets)
+        ctx.save_for_backward(torch.cat(slopes) / len(targets), turn)
+        return torch.stack(losses).sum() / len(targets)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (slope,) = ctx.saved_tensors
-        return (slope * grads[0]).float(), None, None, None
+        slope, turn = ctx.saved_tensors
+        return (slope * grads[0]).float(), None if turn is None else turn * grads[0], None, None, None, None
 
 
 class Stream:
@@ -103,14 +117,17 @@ def mask_token(lm: LanguageModel) -> int:
     return int(lm.tokenizer.mask_token_id or (special[-1] if special else lm.separator))
 
 
-def optimizers(model: Any, recipe: SimpleNamespace) -> list[torch.optim.Optimizer]:
+def optimizers(model: Any, rows: Tensor | None, recipe: SimpleNamespace) -> list[torch.optim.Optimizer]:
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices, rest = [p for p in trained if p.ndim == 2], [p for p in trained if p.ndim != 2]
     # match_rms_adamw: steps as long as Adam's, so that one step size serves both.
     muon = torch.optim.Muon(
         matrices, lr=recipe.step_size, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
     )
-    return [muon, torch.optim.AdamW(rest, lr=recipe.step_size, betas=(0.9, 0.95), weight_decay=0.0)]
+    groups: list[dict[str, Any]] = [{"params": rest}]
+    if rows is not None:
+        groups.append({"params": [rows], "scale": recipe.table_step})
+    return [muon, torch.optim.AdamW(groups, lr=recipe.step_size, betas=(0.9, 0.95), weight_decay=0.0)]
 
 
 class Leg:
@@ -121,25 +138,31 @@ class Leg:
         recipe.model.layers = args.layers or recipe.model.layers
         self.args, self.partner, self.recipe, self.device = args, partner, recipe.training, partner.device
         ids = np.load(args.data / "ids.npy")
-        table_file = args.data / "table.safetensors"
-        if not table_file.exists():
-            network.make_table(partner, ids, recipe.model, table_file)
         self.reverse = args.direction == "reverse"
-        self.model = network.build(network.read_table(table_file), recipe.model, partner.separator, args.direction)
+        args.out.mkdir(parents=True, exist_ok=True)
+        self.table_file = args.out / "table.safetensors"
+        if args.table:
+            shutil.copyfile(args.table, self.table_file)
+        elif not self.table_file.exists():
+            network.make_table(partner, ids, recipe.model, self.table_file)
+        table = network.read_table(self.table_file)
+        self.model = network.build(table, recipe.model, partner.separator, args.direction)
         if args.borrow:
             network.borrow(self.model, partner.model)
         self.state = {"step": 0, "tokens": 0, "seconds": 0.0}
-        args.out.mkdir(parents=True, exist_ok=True)
         self._resume()
         self.model.to(self.device)
-        self.optimizers = optimizers(self.model, self.recipe)
+        self.taught = network.taught_words(self.table_file).to(self.device) if args.teach_table else None
+        self.base = self.model.get_input_embeddings().weight.detach()  # [words, width]; shown to the model as it stands
+        self.rows = None if self.taught is None else torch.nn.Parameter(self.base[self.taught])
+        self.optimizers = optimizers(self.model, self.rows, self.recipe)
         self.warm = self._resume_optimizers()
         heats, way = np.load(args.data / "temperatures.npy"), -1 if self.reverse else 1
         self.stream = Stream(ids[::way], heats[::way], partner.separator, recipe.model.window, self.device)
         gpu = self.device.type == "cuda"
         compiled = torch.compile if gpu and not args.eager else (lambda function: function)
         self.trunk, self.kernel = compiled(self.model.model), compiled(chunk_loss)
-        self.table = self.model.get_input_embeddings().weight.detach().to(torch.bfloat16 if gpu else torch.float32)
+        self.wide = torch.bfloat16 if gpu else torch.float32
         self.random = torch.Generator(self.device).manual_seed(self.recipe.seed + self.state["step"])
         self.texts = read_texts(args.validate) if args.validate else []
         self.mask_id = mask_token(partner)
@@ -163,6 +186,9 @@ class Leg:
         out = self.args.out
         layers = {name: w.detach().float().cpu().contiguous() for name, w in network.layers_of(self.model).items()}
         save_file(layers, out / "layers.new")
+        if self.rows is not None:
+            network.write_table(out / "table.new", self.table_file, self.rows)
+            os.replace(out / "table.new", self.table_file)
         torch.save([optimizer.state_dict() for optimizer in self.optimizers], out / "optimizer.new")
         (out / "state.new").write_text(json.dumps(self.state))
         for new, name in (
@@ -181,14 +207,15 @@ class Leg:
         if not causal:
             inputs, where = hide(inputs, self.recipe.masked, self.mask_id, self.partner.separator, self.random)
             targets = windows[:, :-1]
-        gpu = self.device.type == "cuda"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=gpu):
-            states = self.trunk(input_ids=inputs, attention_mask=sees, use_cache=False).last_hidden_state
+        table = self.base if self.rows is None else self.base.index_copy(0, self.taught, self.rows)
+        words, head = F.embedding(inputs, table), table.detach().to(self.wide)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            states = self.trunk(inputs_embeds=words, attention_mask=sees, use_cache=False).last_hidden_state
         # A text drawn at temperature T follows softmax(logits / T): so learned, the logits are those of T = 1.
         states = states / heats[:, :-1, None]
         if not causal:
-            return FrozenHead.apply(states[where], self.table, targets[where], chunk_loss)
-        return FrozenHead.apply(states.flatten(0, 1), self.table, targets.flatten(), self.kernel)
+            return Head.apply(states[where], self.rows, head, self.taught, targets[where], chunk_loss)
+        return Head.apply(states.flatten(0, 1), self.rows, head, self.taught, targets.flatten(), self.kernel)
 
     def step(self, since: int) -> Tensor:
         steps, now = self.recipe.steps, self.state["step"]
@@ -196,20 +223,25 @@ class Leg:
         size = self.recipe.step_size * ramp * max(0.0, 1 - now / steps)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-            for group in optimizer.param_groups:
-                group["lr"] = size
+        for group in self._groups():
+            group["lr"] = size * group.get("scale", 1.0)
         loss = self.loss()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_([p for p in self.model.parameters() if p.requires_grad], self.recipe.clip)
+        torch.nn.utils.clip_grad_norm_([p for group in self._groups() for p in group["params"]], self.recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
         self.state["step"] += 1
         self.state["tokens"] += self.recipe.rows * (len(self.stream.offsets) - 1)
         return loss.detach()
 
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
     def validate(self) -> float | None:
         if not self.texts or self.args.direction == "masked":
             return None
+        if self.rows is not None:
+            self.base[self.taught] = self.rows.detach()
         ids = [self.partner.encode(text) for text in self.texts]
         return bits_per_character(
             self.model.eval(), ids, sum(map(len, self.texts)), self.partner.separator, self.reverse
@@ -254,6 +286,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0, help="end this leg after so long")
     parser.add_argument("--validate", type=Path, help="texts for bits per character, one a line, or .jsonl")
     parser.add_argument("--layers", type=int, help="another number than the recipe's")
+    parser.add_argument("--table", type=Path, help="start with this table: the partner's unless given")
+    parser.add_argument("--teach-table", action="store_true", help="train the table's frequent words too")
     parser.add_argument("--borrow", action="store_true", help="start from the partner's own layers (Llamas only)")
     parser.add_argument("--eager", action="store_true", help="do not compile")
     parser.add_argument("--recipe", type=Path)

@@ -19,7 +19,7 @@ from tiny import SENTENCES, tiny_lm
 from training import network, prepare
 from training.recipe import read_recipe
 from training.sample import Generate, Prompts, Writer
-from training.train import FrozenHead, Stream, chunk_loss, hide
+from training.train import Head, Stream, chunk_loss, hide
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -37,6 +37,7 @@ rows = 8
 steps = 60
 warmup = 5
 step_size = 1e-2
+table_step = 0.1
 weight_decay = 0.0
 clip = 1.0
 masked = 0.15
@@ -167,16 +168,20 @@ def test_samples_are_cut_at_the_separator_and_at_the_last_whole_line(room: Path)
 # -- the network ---------------------------------------------------------------------------------------------
 
 
-def test_the_head_without_a_graph_has_the_gradient_of_cross_entropy() -> None:
+@pytest.mark.parametrize("taught", [None, torch.tensor([2, 3, 7, 29])])
+def test_the_head_without_a_graph_has_the_gradients_of_cross_entropy(taught: torch.Tensor | None) -> None:
     torch.manual_seed(0)
     hidden, table = torch.randn(50, 8, requires_grad=True), torch.randn(30, 8)
     targets = torch.randint(30, (50,))
-    wanted = F.cross_entropy(hidden @ table.T, targets)
-    (slope,) = torch.autograd.grad(wanted, hidden)
-    found = FrozenHead.apply(hidden, table, targets, chunk_loss)
-    found.backward()
+    rows = None if taught is None else table[taught].requires_grad_()
+    whole = table if rows is None else table.index_copy(0, taught, rows)
+    wanted = F.cross_entropy(hidden @ whole.T, targets)
+    learned = [hidden] if rows is None else [hidden, rows]
+    slopes = torch.autograd.grad(wanted, learned)
+    found = Head.apply(hidden, rows, table, taught, targets, chunk_loss)
     torch.testing.assert_close(found, wanted)
-    torch.testing.assert_close(hidden.grad, slope)
+    for slope, value in zip(torch.autograd.grad(found, learned), slopes, strict=True):
+        torch.testing.assert_close(slope, value)
 
 
 @pytest.mark.parametrize("way", [1, -1])
@@ -257,6 +262,19 @@ def test_a_few_kilobytes_are_learned(direction: str, room: Path, data: Path) -> 
         assert log[-1]["bits_per_character"] < 3.5
     config = json.loads((room / direction / "config.json").read_text())
     assert config["reads"] == network.READS[direction]
+
+
+def test_one_direction_teaches_the_table_and_the_other_takes_it_over(room: Path, data: Path) -> None:
+    frozen, taught, taken = (room / name / "table.safetensors" for name in ("frozen", "teaches", "takes"))
+    leg(room, data, "reverse", taught.parent, "--teach-table")
+    leg(room, data, "forward", taken.parent, "--table", str(taught))
+    leg(room, data, "forward", frozen.parent)
+    assert taken.read_bytes() == taught.read_bytes()
+    start, end = network.read_table(frozen), network.read_table(taught)
+    words = network.taught_words(taught)
+    rest = torch.ones(len(start), dtype=torch.bool).index_fill(0, words, False)
+    assert (end[words] - start[words]).abs().max() > 1e-3
+    assert torch.equal(end[rest], start[rest])
 
 
 def test_a_leg_goes_on_from_disk_and_warms_up_again_where_the_optimizer_is_missing(room: Path, data: Path) -> None:
