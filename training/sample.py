@@ -68,6 +68,7 @@ class Writer:
         # A line goes on for `least` tokens at least.
         breaks = [i for i, text in enumerate(lm.token_strings) if "\n" in text]
         self.breaks = torch.tensor([*breaks, lm.separator], device=lm.device)
+        self.ends = torch.zeros_like(lm.banned).index_fill(0, self.breaks, True)
         self.least = torch.zeros(total, dtype=torch.long, device=lm.device)
         self.since = torch.zeros(total, dtype=torch.long, device=lm.device)
         self.token = torch.zeros(total, dtype=torch.long, device=lm.device)
@@ -154,7 +155,7 @@ class Writer:
         self.at.add_(1)
         wanted = self.forced.index_select(0, self.at)[0]
         self.token.copy_(torch.where(wanted >= 0, wanted, drawn))
-        over = torch.isin(self.token, self.breaks)
+        over = self.ends[self.token]
         self.since.copy_((self.since + 1).masked_fill(over, 0))
 
     def _norm(self, norm: Any, x: Tensor) -> Tensor:
