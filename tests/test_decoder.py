@@ -151,7 +151,7 @@ def test_any_function_of_the_sequence_steers_the_samples():
     story = Context(lm, "The dog ran.")
     often = Function(lambda y: y.log_probs[..., token].mean(1), name="river")
     wish = 0.1 * Fluency(story) + 50.0 * often
-    decoding = sample(wish, length=4, samples=3, steps=30)
+    decoding = sample(wish, length=4, samples=3, steps=60)
     assert len(decoding.samples) == 3
     assert decoding.best.energy == min(found.energy for found in decoding.samples)
     assert decoding.best.terms["river"].soft > -1.0

@@ -98,7 +98,7 @@ def test_released_parts_equal_the_published_code_in_every_iteration(task):
         if n == STEPS - 1:  # the published loop evaluates once more and then neither steps nor adds noise
             break
         assert torch.allclose(grad / SAMPLES, TRACE[f"{task}.grad"][n], atol=TOLERANCE), n
-        state, _ = sampler.step(state, bound, Recorded(task, n))
+        state, _ = sampler.step(state, bound, Recorded(task, n), sampler.scales(n))
         noise = noise + TRACE[f"{task}.noise"][n]
     widen = [SETTINGS[task]["keyword_ids"] or SETTINGS[task]["right_ids"]]
     ids = TopK(SETTINGS[task]["top_k"]).tokens(story, state.y, widen)

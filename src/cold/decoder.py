@@ -64,7 +64,7 @@ class Decoder:
     discretize: Discretize
     complete: Complete
     rule: Rule
-    watch: int = 10  # every so many steps each term's own gradient is measured
+    watch: int = 0  # every so many steps the chain is looked at closely, at a price; see sampling/run.py
 
     def __call__(self, problems: Problems, seeds: Sequence[int]) -> list[Decoding]:
         """Decode rows = examples x samples, one seed per row, an example's samples side by side."""

@@ -73,7 +73,7 @@ def likely(constraint: Fluency, examples: Sequence[int]) -> list[list[int]]:
     ids = torch.zeros(rows, LENGTH, dtype=torch.long)
     for t in reversed(range(LENGTH)) if reader.context.lm.reverse else range(LENGTH):
         y = SoftSequence.of_ids(ids.tolist(), LM.vocab, LM.device)
-        expected = reader.read(y, reader.start(y.logits))[0].predicted
+        expected = reader.read(y, None)[0].predicted
         echo = ECHO * expected[:, t + 1].softmax(-1) if constraint.no_echo and t < LENGTH - 1 else 0
         ids[:, t] = (expected[:, t] - echo).argmax(-1)
     return ids.tolist()
@@ -261,7 +261,7 @@ def test_the_gradient_is_the_slope_of_the_score(case):
     frozen = {r.context: r.read(SoftSequence(y), m)[0] for r, m in zip(bound.readers, memory, strict=True)}
 
     def score(y: Tensor) -> Tensor:
-        if constraint.detached:
+        if not constraint.wish.slope:
             return constraint.score(SoftSequence(y), frozen, random)
         return bound(y, memory, random).scores[0]
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
+from cold.lm.candidates import Candidates
 from cold.lm.context import Reading
 from cold.sampling import Langevin, run
 from cold.sampling.noise import Noise
@@ -165,8 +166,8 @@ def test_a_detached_term_stays_detached_when_another_differentiates_the_same_rea
 def test_the_lm_keeps_a_graph_only_for_terms_that_differentiate_it(monkeypatch, detach, graph):
     bound = (1.0 * Fluency(START, detach=detach)).bind(1, 2)
     kept = []
-    read = LanguageModel.read
-    monkeypatch.setattr(LanguageModel, "read", lambda *args: kept.append(torch.is_grad_enabled()) or read(*args))
+    read = LanguageModel.states
+    monkeypatch.setattr(LanguageModel, "states", lambda *args: kept.append(torch.is_grad_enabled()) or read(*args))
     y = soft([Q1, Q2]).requires_grad_(True)
     bound(y, bound.start(y), Noise([0], 0))
     assert kept == [graph]
@@ -197,7 +198,7 @@ def reading(predicted=None, after=None, after_ids=None, after_mask=None, candida
         after=torch.tensor(after or [[[1.0]]]).log(),
         after_ids=torch.tensor(after_ids or [[0]]),
         after_mask=torch.tensor(after_mask or [[1]]),
-        candidates=None if candidates is None else torch.tensor(candidates),
+        candidates=None if candidates is None else Candidates(*map(torch.tensor, candidates)),
     )
 
 
@@ -352,7 +353,8 @@ def test_gumbel_noise_moves_the_choice_of_the_place_but_not_the_score_there():
 
 def test_within_a_candidate_set_the_matched_distribution_is_renormalized():
     # (1/2, 1/4, 1/4) cut to {0, 1} is (2/3, 1/3, 0); the other row keeps all
-    said = {START: reading(candidates=[[[True, True, False]], [[True, True, True]]])}
+    ids, allowed = [[[0, 1, 1]], [[0, 1, 2]]], [[[True, True, False]], [[True, True, True]]]
+    said = {START: reading(candidates=(ids, allowed))}
     y = SoftSequence(soft([[1 / 2, 1 / 4, 1 / 4]], [[1 / 2, 1 / 4, 1 / 4]]))
     score = Similarity([[0]], within=START).score(y, said, Noise([0, 1], 0))
     assert (score / BIT).tolist() == pytest.approx([math.log2(2 / 3), -1])
@@ -447,8 +449,8 @@ def test_a_context_shared_by_two_terms_is_read_once(monkeypatch):
     context = Context(FORWARD, left=[[0]], right=[[1]])
     bound = (0.5 * Fluency(context) + 0.5 * Future(context)).bind(1, 2)
     calls = []
-    read = LanguageModel.read
-    monkeypatch.setattr(LanguageModel, "read", lambda *args: calls.append(1) or read(*args))
+    read = LanguageModel.states
+    monkeypatch.setattr(LanguageModel, "states", lambda *args: calls.append(1) or read(*args))
     y = soft([Q2, Q1])
     bound(y, bound.start(y), Noise([0], 0))
     assert len(calls) == 1

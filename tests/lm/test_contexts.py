@@ -146,13 +146,13 @@ def test_an_empty_row_beside_a_full_one_reads_from_the_separator():
 @pytest.fixture
 def reads(monkeypatch) -> list[bool]:
     """Each reading of an LM, and whether it kept what a gradient needs."""
-    seen, plain = [], LanguageModel.read
+    seen, plain = [], LanguageModel.states
 
     def counted(self, *inputs):
         seen.append(torch.is_grad_enabled())
         return plain(self, *inputs)
 
-    monkeypatch.setattr(LanguageModel, "read", counted)
+    monkeypatch.setattr(LanguageModel, "states", counted)
     return seen
 
 
@@ -337,11 +337,11 @@ def test_with_top_k_the_first_step_reads_everything_and_the_second_only_candidat
     y = soft(1, 4, 512)
     context = Context(lm, LEFT, top_k=k, widen=[widen])
     reader = context.bind(1, 4)
-    first, memory = reader.read(SoftSequence(y), reader.start(y))
+    first, memory = reader.read(SoftSequence(y), None)
     assert torch.allclose(first.predicted, read(Context(lm, LEFT), y).predicted, atol=1e-5)
     best = first.predicted.topk(k).indices[0].tolist()
     candidates = [sorted({*row, *widen}) for row in best]
-    assert [row.nonzero()[:, 0].tolist() for row in memory[0]] == candidates
+    assert [sorted(found) for found in memory.sets()[0]] == candidates
 
     second, _ = reader.read(SoftSequence(y), memory)
     allowed = torch.full_like(y, -float("inf"))
@@ -353,7 +353,7 @@ def test_with_top_k_the_first_step_reads_everything_and_the_second_only_candidat
 
 def test_each_row_has_its_own_widened_candidates():
     reading = read(Context(FORWARD, left=[[2], [3]], top_k=1, widen=[[0], [1, 5]]), sharp(Y).expand(4, -1, -1))
-    found = [[set(place.nonzero()[:, 0].tolist()) for place in row] for row in reading.candidates]
+    found = reading.candidates.sets()
     for row, more in enumerate([{0}, {0}, {1, 5}, {1, 5}]):
         last = [2, 2, 3, 3][row]
         assert found[row] == [{int(TABLE[i].argmax())} | more for i in (last, *Y[:-1])]
@@ -411,7 +411,7 @@ def test_a_negative_number_of_tokens_is_refused(name):
 
 
 def test_sets_to_widen_that_do_not_pair_up_are_refused():
-    assert Context(FORWARD, left=[[1], [2], [3]], top_k=1, widen=[[4]]).bind(6, 2).widen.shape == (6, 7)
+    assert Context(FORWARD, left=[[1], [2], [3]], top_k=1, widen=[[4]]).bind(6, 2).widen.ids.tolist() == [[[4]]] * 6
     with pytest.raises(ColdError, match="3 examples has 2 sets to widen"):
         Context(FORWARD, left=[[1], [2], [3]], top_k=1, widen=[[4], [5]])
 

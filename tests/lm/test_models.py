@@ -105,13 +105,8 @@ def test_padding_and_special_tokens_are_banned_and_nothing_else():
 @pytest.fixture
 def tempted(monkeypatch) -> LanguageModel:
     """A model that would rather write padding and special tokens than anything else."""
-    plain = LanguageModel.read
-
-    def read(self, *inputs):
-        logits, past = plain(self, *inputs)
-        return logits + 50.0 * self.banned, past
-
-    monkeypatch.setattr(LanguageModel, "read", read)
+    plain = LanguageModel.logits
+    monkeypatch.setattr(LanguageModel, "logits", lambda self, states: plain(self, states) + 50.0 * self.banned)
     return tiny_lm(vocab=PADDED)
 
 
@@ -343,3 +338,21 @@ def test_loading_is_quiet_and_puts_the_loggers_back(saved, capfd):
     load(str(saved), device="cpu")
     assert capfd.readouterr() == ("", "")
     assert hub.level == before
+
+
+@pytest.mark.parametrize("arch", ["gpt2", "llama"])
+def test_a_vocabulary_padded_for_the_gpu_is_invisible_outside(arch, monkeypatch):
+    model = tiny_lm(vocab=PADDED, arch=arch)
+    y, found = torch.randn(2, 4, PADDED, generator=torch.Generator().manual_seed(0)), []
+    for align, words in ((1, PADDED), (64, 64 * -(-PADDED // 64))):
+        monkeypatch.setattr(LanguageModel, "align", align)
+        lm = LanguageModel(model.model, model.tokenizer)
+        assert len(lm._aligned_table) == words
+        soft = y.clone().requires_grad_(True)
+        story = Context(lm, "She went home.", "He was late.")
+        reading, _ = story.bind(2, 4).read(SoftSequence(soft), None)
+        assert reading.predicted.shape[-1] == PADDED
+        (slope,) = torch.autograd.grad(reading.after.square().sum() + reading.predicted.square().sum(), soft)
+        found.append((reading.predicted.detach(), reading.after.detach(), slope))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-4 * float(one.abs().max()))

@@ -195,7 +195,7 @@ def test_completion_writes_on_to_the_end_of_the_sentence_and_no_further():
 
 def test_a_whole_sentence_is_left_as_it_is(monkeypatch):
     lm = scripted(" She found an old letter. He went")
-    monkeypatch.setattr(LanguageModel, "read", None)
+    monkeypatch.setattr(LanguageModel, "states", None)
     assert GreedyCompletion()(job(lm), ids_of(lm, "She found.")) == ["She found."]
 
 
@@ -397,10 +397,10 @@ STORY = "\nShe went to the river. The dog and the woman were at home in the city
 
 
 def test_the_beam_writes_printable_sentences_that_end(monkeypatch):
-    lm, plain = scripted(STORY), LanguageModel.read
+    lm, plain = scripted(STORY), LanguageModel.logits
     odd = torch.tensor([not string.isprintable() for string in lm.token_strings])
     assert odd.sum() > 10
-    monkeypatch.setattr(LanguageModel, "read", lambda self, *rest: (plain(self, *rest)[0] + 30.0 * odd, ()))
+    monkeypatch.setattr(LanguageModel, "logits", lambda self, states: plain(self, states) + 30.0 * odd)
     rows = Beam(top=60)(requiring(lm, (), ("dog",)), noise(4))
     for row in rows:
         text = lm.decode(row)

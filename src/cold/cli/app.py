@@ -49,6 +49,9 @@ class Options:
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None
     style: Annotated[list[str] | None, typer.Option(help="An example sentence that sets the voice; repeatable.")] = None
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto"
+    dtype: Annotated[
+        str, typer.Option(help="Of the LM: float32, bfloat16, float16; auto: bfloat16 on a GPU, else float32.")
+    ] = "auto"
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")] = False
     trace: Annotated[Path | None, typer.Option(help="Write the terms over the steps to FILE.json or FILE.png.")] = None
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the best text alone; no progress.")] = False

@@ -23,6 +23,8 @@ from cold.tasks import examples
 from cold.tasks.solve import seeds
 from cold.text.problems import Example
 
+WATCH = 10  # steps between two close looks at the chain, where a trace is wanted
+
 
 def task_recipe(task: str, texts: dict[str, Any], name: str) -> tuple[Recipe, Example]:
     example = getattr(examples, task)(**texts)
@@ -39,10 +41,12 @@ def decode(task: str, recipe: Recipe, example: Example, options: Options) -> int
     check_trace(options.trace)
     recipe = recipe.with_(**options.changes())
     clock = {"start": time.monotonic()}
-    lm = load(recipe.model, options.device)
+    lm = load(recipe.model, options.device, options.dtype)
     reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else _unread(recipe.reverse)
     job = build(recipe, lm, reverse, [example])
     job = replace(job, notes=(*filter(None, [told]), *job.notes))
+    if options.trace:
+        job = replace(job, decoder=replace(job.decoder, watch=WATCH))
     clock["loaded"] = time.monotonic()
     with View(recipe, lm, options.quiet) as view:
         for note in job.notes:

@@ -20,7 +20,7 @@ def write_trace(path: Path, recipe: Recipe, job: Job, trace: list[Info]) -> None
 
 
 def _numbers(job: Job, trace: list[Info]) -> dict[str, object]:
-    """Per step and sample; a term's own gradient only where it was measured."""
+    """Per step and sample; what is costly to see only at the steps that were watched."""
     energy = job.problems.energy
     return {
         "terms": dict(zip(energy.names, energy.weights, strict=True)),
@@ -33,8 +33,10 @@ def _numbers(job: Job, trace: list[Info]) -> dict[str, object]:
                 "term_gradients": None
                 if info.term_gradients is None
                 else dict(zip(energy.names, info.term_gradients.tolist(), strict=True)),
-                "entropy": info.entropy.tolist(),
-                "drift_to_noise": [v if v < float("inf") else None for v in info.drift_to_noise.tolist()],
+                "entropy": None if info.entropy is None else info.entropy.tolist(),
+                "drift_to_noise": None
+                if info.drift_to_noise is None
+                else [v if v < float("inf") else None for v in info.drift_to_noise.tolist()],
             }
             for info in trace
         ],
@@ -60,9 +62,12 @@ def _draw(path: Path, recipe: Recipe, job: Job, trace: list[Info]) -> None:
     top.set_ylabel("weighted term, -weight x score")
     top.legend(loc="upper right", fontsize="small")
     top.set_title(f"{recipe.source}: mean and range over {recipe.samples} samples")
-    middle.plot(steps, [float(info.entropy.mean()) for info in trace], "tab:green")
+    seen = [info for info in trace if info.entropy is not None and info.drift_to_noise is not None]
+    watched = [info.step for info in seen]
+    middle.plot(watched, [float(info.entropy.mean()) for info in seen if info.entropy is not None], "tab:green")
     middle.set_ylabel("entropy of softmax(y), nats")
-    bottom.plot(steps, [float(info.drift_to_noise.mean()) for info in trace], "tab:red")
+    ratios = [float(info.drift_to_noise.mean()) for info in seen if info.drift_to_noise is not None]
+    bottom.plot(watched, ratios, "tab:red")
     bottom.set_yscale("log")
     bottom.set_ylabel("|gradient move| / |noise|")
     bottom.set_xlabel("step")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cold.errors import ColdError
-from cold.lm.context import Context, Reading
+from cold.lm.context import Context, Reading, Wish
 from cold.soft import SoftSequence
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Constraint:
 
     name: str = ""
     contexts: tuple[Context, ...] = ()
-    detached: bool = False  # True: no gradient flows through the LM that reads the contexts
+    wish: Wish = Wish()  # what it takes from the readings of its contexts, and where it needs a gradient
     examples: int = 1  # how many examples it was built for; 1 serves any number
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:

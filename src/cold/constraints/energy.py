@@ -11,10 +11,11 @@ from torch import Tensor
 
 from cold.constraints.base import Constraint, Random
 from cold.errors import ColdError
-from cold.lm.context import Context, Reader
+from cold.lm.candidates import Candidates
+from cold.lm.context import Context, Reader, Wish
 from cold.soft import SoftSequence
 
-Memory = tuple[Tensor | None, ...]  # per context: what it remembers of the step before
+Memory = tuple[Candidates | None, ...]  # per context: what it remembers of the step before
 
 
 class Term(NamedTuple):
@@ -94,24 +95,29 @@ class BoundEnergy:
         self.energy = energy
         self.names = energy.names
         self.readers: list[Reader] = [context.bind(rows, length) for context in energy.contexts]
-        self.differentiated = [
-            any(context in t.constraint.contexts and not t.constraint.detached for t in energy.terms)
-            for context in energy.contexts
-        ]
+        self.wishes = [_wish(energy, context) for context in energy.contexts]
+        self.weights: Tensor | None = None
 
     def start(self, y: Tensor) -> Memory:
         """What the contexts remember before the first step."""
-        return tuple(reader.start(y) for reader in self.readers)
+        return (None,) * len(self.readers)
 
     def __call__(self, y: Tensor, memory: Memory, random: Random) -> Evaluation:
         soft = SoftSequence(y)
         readings, remembered = {}, []
-        for reader, differentiated, before in zip(self.readers, self.differentiated, memory, strict=True):
-            with nullcontext() if differentiated else torch.no_grad():
-                reading, after = reader.read(soft, before)
+        for reader, wish, before in zip(self.readers, self.wishes, memory, strict=True):
+            with nullcontext() if wish.slope else torch.no_grad():
+                reading, after = reader.read(soft, before, wish)
             readings[reader.context] = reading
             remembered.append(after)
         parts = tuple(term.constraint.score(soft, readings, random) for term in self.energy.terms)
         scores = torch.stack(parts)
-        weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
-        return Evaluation(-(weights @ scores), scores, tuple(remembered), parts)
+        if self.weights is None:  # made once: a copy from the host would wait for the device at every step
+            self.weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
+        return Evaluation(-(self.weights @ scores), scores, tuple(remembered), parts)
+
+
+def _wish(energy: Energy, context: Context) -> Wish:
+    """What any term wants of the context."""
+    wishes = [term.constraint.wish for term in energy.terms if context in term.constraint.contexts]
+    return Wish(*(any(wanted) for wanted in zip(*wishes, strict=True)))

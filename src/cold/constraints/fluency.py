@@ -9,7 +9,8 @@ from torch import Tensor
 
 from cold.constraints.base import Constraint, Random, Readings, Reduction, total
 from cold.errors import ColdError
-from cold.lm.context import NEVER, Context
+from cold.kernels import agreement
+from cold.lm.context import Context, Wish
 from cold.soft import SoftSequence
 
 ECHO = 1e4  # the published code's penalty on what the reverse LM expects one position later
@@ -39,16 +40,17 @@ class Fluency(Constraint):
         return (self.context,)
 
     @property
-    def detached(self) -> bool:  # type: ignore[override]
-        return self.detach
+    def wish(self) -> Wish:  # type: ignore[override]
+        return Wish(after=False, predicted_slope=not self.detach, after_slope=False)
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         reading = readings[self.context]
         expected = reading.predicted.detach() if self.detach else reading.predicted
+        log_probs = y.log_probs[:, reading.covers]
         if self.no_echo:
             echo = expected[:, 1:].softmax(-1)
-            expected = torch.cat([expected[:, :-1] - ECHO * echo, expected[:, -1:]], 1)
+            expected = torch.cat([expected[:, :-1].sub(echo, alpha=ECHO), expected[:, -1:]], 1)
         if self.within and reading.candidates is not None:
-            expected = expected.masked_fill(~reading.candidates, NEVER)
-        per_token = (expected.softmax(-1) * y.log_probs[:, reading.covers]).sum(-1)
+            expected, log_probs = reading.candidates.pick(expected), log_probs.gather(-1, reading.candidates.ids)
+        per_token = agreement(expected, log_probs)
         return self.reduction(per_token, torch.ones_like(per_token))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cold.constraints.base import Constraint, Random, Readings, Reduction, total
 from cold.errors import ColdError
-from cold.lm.context import Context
+from cold.lm.context import Context, Wish
 from cold.soft import SoftSequence
 
 
@@ -19,6 +19,8 @@ class Future(Constraint):
     context: Context
     name: str = "future"
     reduction: Reduction = total
+
+    wish = Wish(predicted=False, predicted_slope=False)
 
     def __post_init__(self) -> None:
         if not all(self.context.after):

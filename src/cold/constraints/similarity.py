@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from cold.constraints.base import Constraint, Random, Readings
 from cold.errors import ColdError
-from cold.lm.context import NEVER, Context
+from cold.lm.candidates import NEVER
+from cold.lm.context import Context, Wish
 from cold.soft import SoftSequence, expand
 
 
@@ -30,6 +31,9 @@ class Similarity(Constraint):
     gumbel: bool = False
     floor: float | None = None
     within: Context | None = None
+    placed: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
+
+    wish = Wish(False, False, False, False)  # of a context it takes the candidates only, which have no gradient
 
     def __post_init__(self) -> None:
         if not self.n or min(self.n) < 1:
@@ -44,16 +48,12 @@ class Similarity(Constraint):
     def examples(self) -> int:  # type: ignore[override]
         return len(self.targets)
 
-    @property
-    def detached(self) -> bool:  # type: ignore[override]
-        return True  # of a context it takes the candidate set only, which has no gradient
-
     def check(self, rows: int, length: int) -> None:
         self._check_orders(length)
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         matches, mask = self._token_matches(y, readings)
-        sizes = expand(torch.tensor([len(ids) for ids in self.targets], device=matches.device), y.rows)
+        sizes = mask.sum(1)
         summed = torch.zeros_like(matches[:, 0, 0])
         fitting = torch.zeros_like(summed)
         for n in self.n:
@@ -66,17 +66,25 @@ class Similarity(Constraint):
 
     def _token_matches(self, y: SoftSequence, readings: Readings) -> tuple[Tensor, Tensor]:
         """C_ij: the log-probability of target token j at output position i [rows, T, K], and the targets' mask."""
-        log_probs = y.log_probs
+        targets, mask = (expand(part, y.rows) for part in self._padded(y.logits.device))
+        index = targets[:, None].expand(-1, y.length, -1)
         candidates = readings[self.within].candidates if self.within else None
-        if candidates is not None:
-            log_probs = y.logits.masked_fill(~candidates, NEVER).log_softmax(-1)
-        longest = max(len(ids) for ids in self.targets)
-        padded = torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids in self.targets], device=log_probs.device)
-        sizes = torch.tensor([len(ids) for ids in self.targets], device=log_probs.device)
-        mask = expand((torch.arange(longest, device=log_probs.device) < sizes[:, None]).float(), y.rows)
-        index = expand(padded, y.rows)[:, None].expand(-1, y.length, -1)
-        matches = log_probs.gather(-1, index)
+        if candidates is None:
+            matches = y.log_probs.gather(-1, index)
+        else:
+            chosen = y.logits.gather(-1, index).masked_fill(~candidates.has(targets), NEVER)
+            matches = chosen - candidates.pick(y.logits).logsumexp(-1, keepdim=True)
         return matches if self.floor is None else matches.clamp(min=self.floor), mask
+
+    def _padded(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The targets and their mask [examples, K], put on the device once: a step must copy nothing there."""
+        if device not in self.placed:
+            longest = max(len(ids) for ids in self.targets)
+            padded = [[*ids, *[0] * (longest - len(ids))] for ids in self.targets]
+            sizes = torch.tensor([len(ids) for ids in self.targets])
+            mask = (torch.arange(longest) < sizes[:, None]).float()
+            self.placed[device] = torch.tensor(padded).to(device), mask.to(device)
+        return self.placed[device]
 
     def _order(self, matches: Tensor, mask: Tensor, n: int, random: Random) -> Tensor:
         """f_n, with the n-grams as diagonals of length n in the matrix of matches."""

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from cold.errors import ColdError
+from cold.kernels import soft_tokens
+from cold.lm.candidates import Candidates
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix, check_window
 from cold.soft import SoftSequence, expand
 
 Text = str | Sequence[int]  # a text, or its token ids
 T = TypeVar("T")
-NEVER = -1e10  # the published code's logit of a token outside the candidate set
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +112,30 @@ class Context:
 
 
 class Reading(NamedTuple):
-    """What the LM says of one soft sequence. All logits are fp32 and in reading order."""
+    """What the LM says of one soft sequence. All logits are fp32 and in reading order; none where no term asks."""
 
     predicted: Tensor  # of y at the positions of `covers` [rows, length', vocab]
     covers: slice  # all of y, less the one position that an LM without any context cannot predict
     after: Tensor  # of the text behind y, in the LM's direction [rows, K, vocab]
     after_ids: Tensor  # [rows, K]
     after_mask: Tensor  # [rows, K], 1 where there is a token
-    candidates: Tensor | None  # with top_k: the k best predicted tokens and `widen` [rows, length', vocab]
+    candidates: Candidates | None  # with top_k: the k best predicted tokens and `widen`
+
+
+class Wish(NamedTuple):
+    """Which logits of a reading are wanted, and through which a gradient must flow."""
+
+    predicted: bool = True
+    after: bool = True
+    predicted_slope: bool = True
+    after_slope: bool = True
+
+    @property
+    def slope(self) -> bool:
+        return self.predicted_slope or self.after_slope
+
+
+ALL = Wish()
 
 
 class Reader:
@@ -127,7 +144,7 @@ class Reader:
     def __init__(self, context: Context, rows: int, length: int) -> None:
         lm, after = context.lm, context.after
         check_window(lm, [b + a for b, a in zip(context.before, after, strict=True)], length)
-        self.context = context
+        self.context, self.length = context, length
         samples = rows // context.examples
         self.prefix = Prefix.of(lm, context.before).select(
             torch.arange(context.examples, device=lm.device).repeat_interleave(samples)
@@ -140,58 +157,60 @@ class Reader:
         sizes = torch.tensor([len(ids) for ids in after], device=lm.device)
         self.after_mask = expand((torch.arange(longest, device=lm.device) < sizes[:, None]).long(), rows)
         self.after_embeds = lm.embed(self.after_ids[:, :-1])
-        self.widen = expand(_token_sets(context), rows) if context.widen else None
+        self.widen = _widen(context, rows) if context.widen else None
+        # What every step reads: soft tokens, and the text behind them but for its last token.
+        behind = max(longest - 1, 0)
+        self.tokens = length + behind if longest else length - 1
+        ones = self.prefix.mask.new_ones(rows, self.tokens - behind)
+        there = torch.cat([self.prefix.mask, ones, self.after_mask[:, :behind]], 1)
+        self.mask = there if lm.slides else causal_mask(there, self.tokens, lm.dtype)
+        self.positions = self.prefix.lengths[:, None] + torch.arange(self.tokens, device=lm.device)
 
-    def start(self, y: Tensor) -> Tensor | None:
-        """The memory before the first step: no token is ruled out yet."""
-        return torch.ones_like(y, dtype=torch.bool) if self.context.top_k else None
-
-    def read(self, y: SoftSequence, memory: Tensor | None) -> tuple[Reading, Tensor | None]:
-        lm, length = self.context.lm, y.length
-        embeds = lm.embed_soft(self._soft_tokens(y.logits, memory))
+    def read(self, y: SoftSequence, memory: Candidates | None, wish: Wish = ALL) -> tuple[Reading, Candidates | None]:
+        """`memory`: the candidates of the step before; before the first step no token is ruled out."""
+        lm, length, top_k = self.context.lm, self.length, self.context.top_k
+        embeds = self._embed(y.logits, memory)
         if lm.reverse:
             embeds = embeds.flip(1)
         inputs = torch.cat([embeds, self.after_embeds], 1) if self.after_ids.shape[1] else embeds[:, :-1]
-        out = self._logits(inputs)
-        first = [] if self.prefix.logits is None else [self.prefix.logits[:, None]]
-        predicted = torch.cat([*first, out[:, : length - 1]], 1)
-        covers = slice(None)
-        if not first:
-            covers = slice(0, -1) if lm.reverse else slice(1, None)
+        states = self._states(inputs)
+        said, behind = states[:, : length - 1], states[:, length - 1 :]
+        first = self.prefix.states
+        if first is not None:
+            said = torch.cat([first[:, None], said], 1)
+        covers = slice(None) if first is not None else slice(0, -1) if lm.reverse else slice(1, None)
         if lm.reverse:
-            predicted = predicted.flip(1)
-        candidates = self._candidates(predicted)
-        reading = Reading(predicted, covers, out[:, length - 1 :], self.after_ids, self.after_mask, candidates)
-        return reading, candidates
+            said = said.flip(1)
+        predicted = after = y.logits.new_zeros(y.rows, 0, lm.vocab)
+        if wish.predicted or top_k:
+            predicted = lm.logits(said if wish.predicted_slope else said.detach())
+        if wish.after and self.after_ids.shape[1]:
+            after = lm.logits(behind if wish.after_slope else behind.detach())
+        candidates = Candidates.best(predicted.detach(), top_k, self.widen) if top_k else None
+        return Reading(predicted, covers, after, self.after_ids, self.after_mask, candidates), candidates
 
-    def _soft_tokens(self, logits: Tensor, memory: Tensor | None) -> Tensor:
+    def _embed(self, logits: Tensor, memory: Candidates | None) -> Tensor:
+        """The expected embedding of softmax(y~ / temperature), within the candidates if there are any."""
         if memory is not None:
-            logits = logits.masked_fill(~memory, NEVER)
-        scaled = logits / self.context.temperature
-        if self.context.straight_through:
-            scaled = (scaled - logits).detach() + logits
-        return scaled.softmax(-1)
+            logits = memory.pick(logits)
+        probs = soft_tokens(logits, self.context.temperature, self.context.straight_through)
+        return self.context.lm.embed_soft(probs, None if memory is None else memory.ids)
 
-    def _logits(self, inputs: Tensor) -> Tensor:
-        n, prefix = inputs.shape[1], self.prefix
-        if n == 0:
-            return inputs.new_zeros(inputs.shape[0], 0, self.context.lm.vocab, dtype=torch.float32)
-        positions = prefix.lengths[:, None] + torch.arange(n, device=inputs.device)
-        soft = n - max(self.after_ids.shape[1] - 1, 0)
-        mask = torch.cat([prefix.mask, prefix.mask.new_ones(prefix.rows, soft), self.after_mask[:, : n - soft]], 1)
-        return self.context.lm.read(inputs, prefix.past, mask, positions)[0]
-
-    def _candidates(self, predicted: Tensor) -> Tensor | None:
-        if not self.context.top_k:
-            return None
-        found = top_k_mask(predicted.detach(), self.context.top_k)
-        return found if self.widen is None else found | self.widen[:, None]
+    def _states(self, inputs: Tensor) -> Tensor:
+        if self.tokens == 0:
+            return inputs
+        return self.context.lm.states(inputs, self.prefix.past, self.mask, self.positions)[0]
 
 
-def top_k_mask(logits: Tensor, k: int) -> Tensor:
-    """True at the k largest entries of the last axis."""
-    best = logits.topk(min(k, logits.shape[-1]), dim=-1).indices
-    return torch.zeros_like(logits, dtype=torch.bool).scatter_(-1, best, True)
+def causal_mask(there: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:
+    """What the last `tokens` of a text see of it: 0 or a large negative number [rows, 1, tokens, all].
+
+    Made once: the library would make it anew at every step, and look at its values, which waits for the device.
+    """
+    whole = there.shape[1]
+    at = torch.arange(whole, device=there.device)
+    sees = (at <= at[whole - tokens :, None]) & (there[:, None] == 1) | (at == at[whole - tokens :, None])
+    return torch.zeros(sees.shape, dtype=dtype, device=there.device).masked_fill(~sees, torch.finfo(dtype).min)[:, None]
 
 
 def starts_line(left: Text) -> bool:
@@ -231,8 +250,13 @@ def _entries(side: Text | Sequence[Text]) -> Sequence[Text]:
     return list(side) or [""]  # type: ignore[arg-type]
 
 
-def _token_sets(context: Context) -> Tensor:
-    sets = torch.zeros(len(context.widen), context.lm.vocab, dtype=torch.bool, device=context.lm.device)
-    for row, ids in enumerate(context.widen):
-        sets[row, list(ids)] = True
-    return sets
+def _widen(context: Context, rows: int) -> Candidates:
+    """The tokens that always stay candidates, per row [rows, 1, n]."""
+    sets = [list(dict.fromkeys(ids)) for ids in context.widen]
+    longest = max(map(len, sets))
+    ids = torch.tensor(
+        [[*row, *[0] * (longest - len(row))] for row in sets], dtype=torch.long, device=context.lm.device
+    )
+    sizes = torch.tensor([len(row) for row in sets], device=context.lm.device)
+    there = torch.arange(longest, device=context.lm.device) < sizes[:, None]
+    return Candidates(expand(ids, rows)[:, None], expand(there, rows)[:, None])

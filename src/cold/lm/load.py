@@ -58,8 +58,13 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: str, place: torch.device) -> torch.dtype:
-    """auto: fp32; a soft sequence is small, and its gradients are worth the bits."""
-    known = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    """auto: bf16 on a GPU, fp32 elsewhere. Soft sequences, energies and all logits that decide are fp32 anyway."""
+    known = {
+        "auto": torch.bfloat16 if place.type == "cuda" else torch.float32,
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
     if dtype not in known:
         raise ColdError(f"there is no dtype {dtype!r}: use one of {', '.join(known)}")
     if known[dtype] == torch.float16 and place.type == "cpu":

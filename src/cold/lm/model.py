@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -24,6 +25,11 @@ def separator_of(tokenizer: Any, name: str) -> int:
         if token in known:
             return int(known[token])
     raise ColdError(f"the tokenizer of {name!r} has no separator: give it a bos_token or an eos_token")
+
+
+def _aligned(matrix: Tensor, size: int) -> Tensor:
+    """With rows of zeros below, so that their number is a multiple of `size`."""
+    return F.pad(matrix, (0, 0, 0, -len(matrix) % size)) if len(matrix) % size else matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,13 @@ class LanguageModel:
         return int(getattr(config, "max_position_embeddings", None) or 1 << 20)
 
     @cached_property
+    def slides(self) -> bool:
+        """Whether some layer looks back only so far, which a mask of ours would not know."""
+        config = self.model.config.get_text_config()
+        kinds = getattr(config, "layer_types", None) or []
+        return bool(getattr(config, "sliding_window", None)) or any("full" not in str(kind) for kind in kinds)
+
+    @cached_property
     def separator(self) -> int:
         """The token between documents: the start of everything, since an LM cannot predict from nothing."""
         return 0 if self.tokenizer is None else separator_of(self.tokenizer, self.name)
@@ -125,18 +138,68 @@ class LanguageModel:
         out: Tensor = self.model.get_input_embeddings()(ids + self.first_id)
         return out
 
-    def embed_soft(self, probs: Tensor) -> Tensor:
-        """The expected embedding sum_v p(v) e_v [batch, length, width]."""
-        return (probs.to(self.dtype) @ self.table) * self.embedding_scale
+    def embed_soft(self, probs: Tensor, ids: Tensor | None = None) -> Tensor:
+        """The expected embedding sum_v p(v) e_v [batch, length, width]; `ids` [..., k]: which v, if not all."""
+        if ids is None:
+            table, probs = self._aligned_table, probs.to(self.dtype)
+            if len(table) != self.vocab:
+                probs = F.pad(probs, (0, len(table) - self.vocab))
+            return (probs @ table) * self.embedding_scale
+        rows = self.table[ids]  # [batch, length, k, width]
+        return (probs.to(self.dtype)[..., None, :] @ rows)[..., 0, :] * self.embedding_scale
 
     def read(self, embeds: Tensor, past: KeyValues, mask: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
-        """Next-token logits in fp32 after each input, and the keys and values of everything read so far.
+        """Next-token logits in fp32 after each input, and the keys and values of everything read so far."""
+        states, known = self.states(embeds, past, mask, positions)
+        return self.logits(states), known
+
+    def states(self, embeds: Tensor, past: KeyValues, mask: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+        """What `logits` needs of each input, and the keys and values of everything read so far.
 
         A cache that is handed in is changed by the library, so each call gets one of its own around `past`.
         """
         cache = DynamicCache(ddp_cache_data=past) if past else DynamicCache()
-        out = self.model(
+        reader = self.model.base_model if self.plain_head else self.model
+        out = reader(
             inputs_embeds=embeds, past_key_values=cache, attention_mask=mask, position_ids=positions, use_cache=True
         )
-        logits = out.logits[..., self.first_id : self.first_id + self.vocab].float()
-        return logits, tuple((layer.keys, layer.values) for layer in cache.layers)
+        states = out.last_hidden_state if self.plain_head else out.logits
+        return states, tuple((layer.keys, layer.values) for layer in cache.layers)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Next-token logits in fp32."""
+        if self.plain_head:  # flat: a product with a slice of a batch would copy the whole head for every row
+            flat, head = states.flatten(0, -2), self.model.get_output_embeddings()
+            said = head(flat) if self._aligned_head is None else F.linear(flat, self._aligned_head)
+            states = said.unflatten(0, states.shape[:-1])
+        return states[..., self.first_id : self.first_id + self.vocab].float()
+
+    @property
+    def align(self) -> int:
+        """A GPU multiplies matrices twice as fast when the vocabulary is a multiple of this."""
+        return 64 if self.device.type == "cuda" else 1
+
+    @cached_property
+    def _aligned_table(self) -> Tensor:
+        return _aligned(self.table, self.align)
+
+    @cached_property
+    def _aligned_head(self) -> Tensor | None:
+        """None: the head as it is."""
+        head = self.model.get_output_embeddings()
+        if len(head.weight) % self.align == 0 or getattr(head, "bias", None) is not None:
+            return None
+        tied = self.first_id == 0 and head.weight.data_ptr() == self.table.data_ptr() and len(head.weight) == self.vocab
+        return self._aligned_table if tied else _aligned(head.weight, self.align)
+
+    @cached_property
+    def plain_head(self) -> bool:
+        """Whether the logits are the head's product with the last states; Gemma caps them. Found by trying."""
+        base = getattr(self.model, "base_model", self.model)
+        if base is self.model:
+            return False
+        probe = torch.zeros(1, 2, dtype=torch.long, device=self.device) + self.first_id
+        with torch.no_grad():
+            wanted = self.model(input_ids=probe).logits
+            found = self.model.get_output_embeddings()(base(input_ids=probe).last_hidden_state)
+        return found.shape == wanted.shape and torch.allclose(found.float(), wanted.float(), rtol=1e-3, atol=1e-3)

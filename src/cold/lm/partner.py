@@ -25,13 +25,13 @@ def find_partner(lm: LanguageModel, wish: LanguageModel | str | None) -> Partner
         return Partner(None)
     if isinstance(wish, LanguageModel):
         return Partner(wish)
+    place, kind = str(lm.device), str(lm.dtype).removeprefix("torch.")
     if wish != "auto":
-        return Partner(load(wish, str(lm.device), reverse=True))
+        return Partner(load(wish, place, kind, reverse=True))
     if not shares_vocabulary(lm):
         return Partner(None, f"no right-to-left model is known for the vocabulary of {lm.name!r}: {HOW}")
-    return Partner(
-        load(REVERSE, str(lm.device)), f"{REVERSE} reads right to left for {lm.name!r}: they share a vocabulary"
-    )
+    told = f"{REVERSE} reads right to left for {lm.name!r}: they share a vocabulary"
+    return Partner(load(REVERSE, place, kind), told)
 
 
 def shares_vocabulary(lm: LanguageModel) -> bool:

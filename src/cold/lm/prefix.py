@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ class Prefix:
     lm: LanguageModel
     past: KeyValues  # [rows, heads, tokens, width] per layer; empty when nothing was read
     mask: Tensor  # [rows, tokens], 1 where there is a token
-    logits: Tensor | None  # of the next token [rows, vocab], fp32; None when nothing was read
+    states: Tensor | None  # of the last token [rows, width], from which the LM says the next; None: nothing was read
 
     @classmethod
     @torch.no_grad()
@@ -40,9 +41,14 @@ class Prefix:
         past = tuple(
             (_stack([k for k, _ in layer], longest), _stack([v for _, v in layer], longest)) for layer in layers
         )
-        logits = torch.cat([last for _, last in read.values()])
+        states = torch.cat([last for _, last in read.values()])
         row_of = {ids: row for row, ids in enumerate(distinct)}
-        return cls(lm, past, mask, logits).select([row_of[tuple(ids)] for ids in texts])
+        return cls(lm, past, mask, states).select([row_of[tuple(ids)] for ids in texts])
+
+    @cached_property
+    def logits(self) -> Tensor | None:
+        """Of the next token [rows, vocab], fp32."""
+        return None if self.states is None else self.lm.logits(self.states)
 
     @property
     def rows(self) -> int:
@@ -56,7 +62,7 @@ class Prefix:
         """The given rows, in the given order, repeats allowed: samples of one text, survivors of a beam."""
         rows = torch.as_tensor(index, device=self.mask.device)
         past = tuple((k[rows], v[rows]) for k, v in self.past)
-        return Prefix(self.lm, past, self.mask[rows], None if self.logits is None else self.logits[rows])
+        return Prefix(self.lm, past, self.mask[rows], None if self.states is None else self.states[rows])
 
     @torch.no_grad()
     def append(self, embeds: Tensor) -> Prefix:
@@ -66,8 +72,8 @@ class Prefix:
             require_window(self.lm, int(self.lengths.max()) + n)
         positions = self.lengths[:, None] + torch.arange(n, device=embeds.device)
         mask = torch.cat([self.mask, self.mask.new_ones(self.rows, n)], 1)
-        logits, past = self.lm.read(embeds, self.past, mask, positions)
-        return Prefix(self.lm, past, mask, logits[:, -1])
+        states, past = self.lm.states(embeds, self.past, mask, positions)
+        return Prefix(self.lm, past, mask, states[:, -1])
 
     def append_ids(self, ids: Tensor) -> Prefix:
         """Read more hard tokens [rows] or [rows, n] in every row."""
@@ -91,8 +97,8 @@ def _read_one(lm: LanguageModel, ids: Sequence[int]) -> tuple[KeyValues, Tensor]
         return (), torch.empty(0)
     row = torch.tensor([list(ids)], device=lm.device)
     positions = torch.arange(len(ids), device=lm.device)[None]
-    logits, past = lm.read(lm.embed(row), (), torch.ones_like(row), positions)
-    return past, logits[:, -1]
+    states, past = lm.states(lm.embed(row), (), torch.ones_like(row), positions)
+    return past, states[:, -1]
 
 
 def _stack(rows: list[Tensor], longest: int) -> Tensor:

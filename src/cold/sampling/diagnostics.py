@@ -12,23 +12,26 @@ from cold.sampling.noise import Noise
 
 
 class Info(NamedTuple):
-    """One step, seen from outside. All tensors are per row."""
+    """One step, seen from outside. All tensors are per row; the last three only where the run was asked to watch."""
 
     step: int
     energy: Tensor  # before the step [rows]
     scores: Tensor  # each term's f, unweighted [terms, rows]
     gradient: Tensor  # |grad E| [rows]
-    term_gradients: Tensor | None  # |grad f_i|, unweighted, where it was measured [terms, rows]
-    entropy: Tensor  # mean entropy of softmax(y~) after the step, nats [rows]
-    drift_to_noise: Tensor  # |gradient move| / |noise move|; infinite without noise [rows]
+    term_gradients: Tensor | None = None  # |grad f_i|, unweighted [terms, rows]
+    entropy: Tensor | None = None  # mean entropy of softmax(y~) after the step, nats [rows]
+    drift_to_noise: Tensor | None = None  # |gradient move| / |noise move|; infinite without noise [rows]
 
 
 def observe(state: State, step: int, move: Move, norms: Tensor | None) -> Info:
+    """`norms`: of each term's own gradient, where this step is watched."""
+    seen = Info(step, move.evaluation.energy, move.evaluation.scores, _norm(move.gradient))
+    if norms is None:
+        return seen
     log_probs = state.y.log_softmax(-1)
     entropy = -(log_probs.exp() * log_probs).sum(-1).mean(-1)
     ratio = _norm(move.drift) / _norm(move.noise)
-    evaluation = move.evaluation
-    return Info(step, evaluation.energy, evaluation.scores, _norm(move.gradient), norms, entropy, ratio)
+    return seen._replace(term_gradients=norms, entropy=entropy, drift_to_noise=ratio)
 
 
 def term_gradients(energy: EnergyFunction, state: State, random: Noise) -> Tensor:
@@ -47,4 +50,5 @@ def term_gradients(energy: EnergyFunction, state: State, random: Noise) -> Tenso
 
 
 def _norm(values: Tensor) -> Tensor:
-    return values.flatten(1).square().sum(1).sqrt()
+    norm: Tensor = torch.linalg.vector_norm(values.flatten(1), dim=1)
+    return norm

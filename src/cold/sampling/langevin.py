@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +25,7 @@ class EnergyFunction(Protocol):
 
 
 class State(NamedTuple):
-    """What the next step needs, and nothing else."""
+    """What the next step needs, and nothing else. A step writes over y and the moments of the state it is given."""
 
     y: Tensor
     step: int
@@ -33,7 +34,7 @@ class State(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What one step did: for people to look at, never read by a sampler."""
+    """What one step did: for people to look at, never read by a sampler. y moved by drift + noise."""
 
     evaluation: Any  # at the state before the step
     gradient: Tensor
@@ -41,10 +42,17 @@ class Move(NamedTuple):
     noise: Tensor
 
 
+Scales = Sequence[float] | Tensor  # numbers that change from step to step
+
+
 class Sampler(Protocol):
+    """`scales(n)` says what changes between steps, so that the step itself is the same work every time."""
+
     def init(self, y: Tensor, energy: EnergyFunction) -> State: ...
 
-    def step(self, state: State, energy: EnergyFunction, random: Noise) -> tuple[State, Move]: ...
+    def scales(self, step: int) -> Sequence[float]: ...
+
+    def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]: ...
 
 
 def gradient(energy: EnergyFunction, state: State, random: Noise) -> tuple[Any, Tensor]:
@@ -67,13 +75,17 @@ class Langevin:
     noise: Schedule
 
     def init(self, y: Tensor, energy: EnergyFunction) -> State:
-        return State(y.detach(), 0, energy.start(y))
+        return State(y.detach().clone(), 0, energy.start(y))
 
-    def step(self, state: State, energy: EnergyFunction, random: Noise) -> tuple[State, Move]:
+    def scales(self, step: int) -> Sequence[float]:
+        return (self.noise(step),)
+
+    def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]:
+        (sigma,) = scales
         evaluation, grad = gradient(energy, state, random)
         drift = -self.step_size * grad
-        noise = self.noise(state.step) * _standard(state.y, random)
-        new = State(state.y + drift + noise, state.step + 1, evaluation.memory)
+        noise = _standard(state.y, random).mul_(sigma)
+        new = State(state.y.add_(drift).add_(noise), state.step + 1, evaluation.memory)
         return new, Move(evaluation, grad, drift, noise)
 
 
@@ -92,19 +104,23 @@ class AdamLangevin:
     eps: float = 1e-8
 
     def init(self, y: Tensor, energy: EnergyFunction) -> State:
-        return State(y.detach(), 0, energy.start(y), (torch.zeros_like(y), torch.zeros_like(y)))
+        return State(y.detach().clone(), 0, energy.start(y), (torch.zeros_like(y), torch.zeros_like(y)))
 
-    def step(self, state: State, energy: EnergyFunction, random: Noise) -> tuple[State, Move]:
+    def scales(self, step: int) -> Sequence[float]:
+        n = step + 1
+        return self.noise(step), -self.step_size / (1 - self.beta1**n), (1 - self.beta2**n) ** 0.5
+
+    def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]:
+        sigma, size, bias = scales
         evaluation, grad = gradient(energy, state, random)
-        first = state.moments[0].lerp(grad, 1 - self.beta1)
-        second = (state.moments[1] * self.beta2).addcmul_(grad, grad, value=1 - self.beta2)
-        n = state.step + 1
-        size = self.step_size / (1 - self.beta1**n)
-        drift = -size * first / (second.sqrt() / (1 - self.beta2**n) ** 0.5 + self.eps)
-        noise = self.noise(state.step) * _standard(state.y, random)
-        return State(state.y + drift + noise, n, evaluation.memory, (first, second)), Move(
-            evaluation, grad, drift, noise
-        )
+        first, second = state.moments
+        first.lerp_(grad, 1 - self.beta1)
+        second.mul_(self.beta2).addcmul_(grad, grad, value=1 - self.beta2)
+        scale = second.sqrt().div_(bias).add_(self.eps)
+        drift = torch.div(first, scale, out=scale).mul_(size)
+        noise = _standard(state.y, random).mul_(sigma)
+        new = State(state.y.add_(drift).add_(noise), state.step + 1, evaluation.memory, (first, second))
+        return new, Move(evaluation, grad, drift, noise)
 
 
 def _standard(y: Tensor, random: Noise) -> Tensor:

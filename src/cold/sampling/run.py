@@ -9,8 +9,11 @@ from torch import Tensor
 
 from cold.errors import ColdError
 from cold.sampling.diagnostics import Info, observe, term_gradients
+from cold.sampling.graph import Track
 from cold.sampling.langevin import EnergyFunction, Sampler, State
-from cold.sampling.noise import Noise
+from cold.sampling.noise import Rows
+
+CHECK = 10  # steps of a track between two looks at its numbers: each look waits for the device
 
 
 def run(
@@ -18,20 +21,29 @@ def run(
 ) -> Iterator[tuple[State, Info]]:
     """`steps` Langevin steps from y [rows, length, vocab], one seed per row.
 
-    Every `watch` steps the gradient of each term is measured alone, at the price of one more backward pass per term.
+    Every `watch` steps (0: never) the step is looked at more closely: entropy, gradient against noise, and the gradient
+    of each term alone, which costs one more backward pass per term. A step writes over the state of the one before.
+    On a GPU all steps but the first and the watched ones are replays of one recorded step.
     """
     if steps < 1:
         raise ColdError(f"{steps} steps were asked for: take at least 1")
     if len(seeds) != y.shape[0]:
         raise ColdError(f"{len(seeds)} seeds were given for {y.shape[0]} rows: give one per row")
+    rows = Rows(seeds, y.device)
+    track = Track(sampler, energy, rows, steps) if y.device.type == "cuda" else None
     state = sampler.init(y, energy)
     for step in range(steps):
-        random = Noise(seeds, step, y.device)
-        norms = term_gradients(energy, state, random) if watch and step % watch == 0 else None
-        state, move = sampler.step(state, energy, random)
-        require_finite(energy.names, move.evaluation.scores, step)
-        info = observe(state, step, move, norms)
-        require_finite_gradient(energy.names, info.gradient, step)
+        watched = bool(watch) and step % watch == 0
+        if track and step and not watched:
+            state, info = track.step(state)
+        else:
+            random = rows.at(step)
+            norms = term_gradients(energy, state, random) if watched else None
+            state, move = sampler.step(state, energy, random, sampler.scales(step))
+            info = observe(state, step, move, norms)
+        if track is None or step % CHECK == 0 or step == steps - 1:
+            require_finite(energy.names, info.scores, step)
+            require_finite_gradient(energy.names, info.gradient, step)
         yield state, info
 
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from cold.errors import ColdError
-from cold.lm.context import Context, top_k_mask
+from cold.lm.candidates import top_k_mask
+from cold.lm.context import Context
 from cold.lm.prefix import Prefix
 from cold.text.problems import Problems
 

@@ -1,0 +1,86 @@
+"""A step now against a step of an earlier commit, in turns, in one run.
+
+    python -m benchmarks.against 2ecb952 --preset paper --samples 8
+
+The earlier commit is checked out beside the working tree (`git worktree`) and timed in a process of its own; so is the
+present one. Both decode the same abductive example with the same model and the same right-to-left partner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LEFT = "I bought a great pair of red shoes at the shoe store."
+RIGHT = "I ended up getting a white pair with no heels."
+TIMER = """
+import json, statistics, sys, time, warnings
+import torch
+from cold.lm.load import load
+from cold.recipes import build, preset
+from cold.sampling.noise import row_seed
+from cold.tasks import examples
+warnings.simplefilter("ignore")
+given = json.loads(sys.argv[1])
+lm, back = load(given["model"], "cpu"), load(given["reverse"], "cpu", reverse=True)
+recipe = preset("abductive", given["preset"]).with_(samples=given["samples"], steps=given["steps"])
+job = build(recipe, lm, back, [examples.abductive(given["left"], given["right"])])
+times, last = [], None
+for state, info in job.decoder.chain(job.problems, [row_seed(0, i) for i in range(recipe.samples)]):
+    now = time.perf_counter()
+    times += [now - last] if last else []
+    last = now
+print(json.dumps({"step": statistics.median(times[1:]), "terms": job.problems.energy.names}))
+"""
+
+
+def timed(source: Path, given: dict[str, object]) -> dict[str, object]:
+    run = subprocess.run(
+        [sys.executable, "-c", TIMER, json.dumps(given)],
+        env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if run.returncode:
+        raise SystemExit(run.stderr.strip().splitlines()[-1])
+    found: dict[str, object] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commit")
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--preset", default="paper", choices=["paper", "released"])
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        then, reverse = Path(place, "then"), Path(place, "mini-reverse")
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(then), args.commit], cwd=ROOT, check=True)
+        try:
+            export = "from cold.lm.load import load, save; from pathlib import Path; import sys; "
+            export += "save(load('mini-reverse', 'cpu'), Path(sys.argv[1]))"
+            subprocess.run([sys.executable, "-c", export, str(reverse)], check=True)
+            given = {"model": args.model, "reverse": str(reverse), "preset": args.preset, "samples": args.samples}
+            given |= {"steps": args.steps, "left": LEFT, "right": RIGHT}
+            rounds = [(timed(then / "src", given), timed(ROOT / "src", given)) for _ in range(args.rounds)]
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(then)], cwd=ROOT, check=True)
+    print(f"{args.model} + mini-reverse, {args.preset}: {', '.join(rounds[0][1]['terms'])}; {args.samples} samples")  # type: ignore[call-overload]
+    print(f"{'round':>5} {args.commit:>12} {'now':>8} {'ratio':>6}   seconds a step, median of {args.steps - 2}")
+    ratios = []
+    for number, (old, new) in enumerate(rounds):
+        ratios.append(float(old["step"]) / float(new["step"]))  # type: ignore[arg-type]
+        print(f"{number:5} {old['step']:12.3f} {new['step']:8.3f} {ratios[-1]:6.2f}")
+    print(f"median ratio {statistics.median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main()

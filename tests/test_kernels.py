@@ -1,0 +1,33 @@
+"""Derivatives written by hand are those of the plain formulas."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from cold.kernels import agreement, soft_tokens
+
+
+def logits(*shape: int, seed: int = 0) -> torch.Tensor:
+    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return made.requires_grad_()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_soft_tokens_are_a_softmax_with_its_slope(temperature):
+    y = logits(2, 3, 5)
+    assert torch.equal(soft_tokens(y, temperature, False), (y / temperature).softmax(-1))
+    assert gradcheck(lambda y: soft_tokens(y, temperature, False), y)
+
+
+def test_straight_through_the_slope_is_that_of_a_temperature_of_one_at_the_sharper_point():
+    y, weights = logits(2, 3, 5), logits(2, 3, 5, seed=1).detach()
+    (true,) = torch.autograd.grad((soft_tokens(y, 0.3, False) * weights).sum(), y)
+    (straight,) = torch.autograd.grad((soft_tokens(y, 0.3, True) * weights).sum(), y)
+    assert torch.allclose(straight, 0.3 * true)
+
+
+def test_agreement_is_the_expected_log_probability_with_both_slopes():
+    expected, y = logits(2, 3, 5), logits(2, 3, 5, seed=1)
+    assert torch.allclose(agreement(expected, y.log_softmax(-1)), (expected.softmax(-1) * y.log_softmax(-1)).sum(-1))
+    assert gradcheck(lambda e, y: agreement(e, y.log_softmax(-1)), (expected, y))
+    assert gradcheck(lambda y: agreement(expected.detach(), y.log_softmax(-1)), y)
