@@ -1,6 +1,6 @@
 """Does the right-to-left term help? The abductive task with and without it, on pairs of the aNLG development file.
 
-    python benchmarks/reverse_term.py dev.json --pairs 50 --weight 0.33
+    python -m benchmarks.reverse_term dev.json --pairs 50 --weight 0.33
 
 Arms differ in nothing but the term. Pairs come from the three quarters of the file that nothing was tuned on, or with
 --tuning from the other one (split by a hash of the id). Texts are written to --out as they come; a second run goes on.
