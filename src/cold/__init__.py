@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cold.recipes import Recipe
     from cold.sampling import AdamLangevin, Langevin, run
     from cold.soft import SoftSequence
-    from cold.tasks import abductive, counterfactual, decode, lexical, sample
+    from cold.tasks import abductive, counterfactual, decode, decode_many, lexical, sample
 
 # Loaded on first use, so that `cold --help` does not wait for torch.
 _HOMES = {
@@ -29,7 +29,7 @@ _HOMES = {
     "cold.recipes": "Recipe",
     "cold.sampling": "AdamLangevin Langevin run",
     "cold.soft": "SoftSequence",
-    "cold.tasks": "abductive counterfactual decode lexical sample",
+    "cold.tasks": "abductive counterfactual decode decode_many lexical sample",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -58,6 +58,7 @@ __all__ = [  # noqa: RUF022, in the order of the walk
     "counterfactual",
     "sample",
     "decode",
+    "decode_many",
     "cold_generate",
     "ColdError",
 ]

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from cold.errors import ColdError
 
@@ -25,6 +26,17 @@ def separator_of(tokenizer: Any, name: str) -> int:
         if token in known:
             return int(known[token])
     raise ColdError(f"the tokenizer of {name!r} has no separator: give it a bos_token or an eos_token")
+
+
+def _cache(past: KeyValues) -> DynamicCache:
+    """A cache around what was read; handed over in the library's own way, it would be copied once more every step."""
+    cache = DynamicCache()
+    for keys, values in past:
+        layer: Any = DynamicLayer()
+        layer.keys, layer.values, layer.dtype, layer.device = keys, values, keys.dtype, keys.device
+        layer.is_initialized = True
+        cache.layers.append(layer)
+    return cache
 
 
 def _aligned(matrix: Tensor, size: int) -> Tensor:
@@ -158,7 +170,7 @@ class LanguageModel:
 
         A cache that is handed in is changed by the library, so each call gets one of its own around `past`.
         """
-        cache = DynamicCache(ddp_cache_data=past) if past else DynamicCache()
+        cache = _cache(past)
         reader = self.model.base_model if self.plain_head else self.model
         out = reader(
             inputs_embeds=embeds, past_key_values=cache, attention_mask=mask, position_ids=positions, use_cache=True
