@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 import torch
@@ -16,6 +16,7 @@ class SoftSequence:
 
     def __init__(self, logits: Tensor) -> None:
         self.logits = logits
+        self._made: dict[Hashable, Tensor] = {}
 
     @classmethod
     def of_ids(cls, ids: Sequence[Sequence[int]], vocab: int, device: torch.device) -> SoftSequence:
@@ -36,6 +37,13 @@ class SoftSequence:
     def log_probs(self) -> Tensor:
         """log softmax(y~), shared by all terms of one step."""
         return self.logits.log_softmax(-1)
+
+    def once(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """What several readers of one step share: made by the first, with or without a graph as it asks for one."""
+        key = (key, torch.is_grad_enabled())
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     @property
     def ids(self) -> Tensor:

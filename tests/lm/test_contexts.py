@@ -359,6 +359,23 @@ def test_each_row_has_its_own_widened_candidates():
         assert found[row] == [{int(TABLE[i].argmax())} | more for i in (last, *Y[:-1])]
 
 
+@pytest.mark.parametrize(("temperature", "products"), [(1.0, 1), (0.5, 2)])
+def test_models_over_one_table_share_the_soft_embedding_of_a_step(temperature, products, monkeypatch):
+    seen, plain = [], LanguageModel.embed_soft
+    monkeypatch.setattr(LanguageModel, "embed_soft", lambda *given: seen.append(1) or plain(*given))
+    one = tiny_lm()
+    other = LanguageModel(one.model, one.tokenizer, reverse=True)
+    energy = 1.0 * Fluency(Context(one, LEFT)) + 1.0 * Fluency(
+        Context(other, right=RIGHT, temperature=temperature), "b"
+    )
+    bound, y = energy.bind(2, 4), soft(2, 4, one.vocab).requires_grad_(True)
+    both = torch.autograd.grad(bound(y, bound.start(y), Noise([0, 1], 0)).energy.sum(), y)[0]
+    assert len(seen) == products
+    alone = [1.0 * term.constraint for term in energy.terms]
+    parts = [torch.autograd.grad(e.bind(2, 4)(y, (None,), Noise([0, 1], 0)).energy.sum(), y)[0] for e in alone]
+    assert torch.allclose(both, parts[0] + parts[1], atol=1e-5 * float(both.abs().max()) + 1e-6)
+
+
 # -- errors ------------------------------------------------------------------------------------------------
 
 

@@ -169,7 +169,7 @@ class Reader:
     def read(self, y: SoftSequence, memory: Candidates | None, wish: Wish = ALL) -> tuple[Reading, Candidates | None]:
         """`memory`: the candidates of the step before; before the first step no token is ruled out."""
         lm, length, top_k = self.context.lm, self.length, self.context.top_k
-        embeds = self._embed(y.logits, memory)
+        embeds = self._embed(y, memory)
         if lm.reverse:
             embeds = embeds.flip(1)
         inputs = torch.cat([embeds, self.after_embeds], 1) if self.after_ids.shape[1] else embeds[:, :-1]
@@ -189,12 +189,14 @@ class Reader:
         candidates = Candidates.best(predicted.detach(), top_k, self.widen) if top_k else None
         return Reading(predicted, covers, after, self.after_ids, self.after_mask, candidates), candidates
 
-    def _embed(self, logits: Tensor, memory: Candidates | None) -> Tensor:
+    def _embed(self, y: SoftSequence, memory: Candidates | None) -> Tensor:
         """The expected embedding of softmax(y~ / temperature), within the candidates if there are any."""
+        lm, how = self.context.lm, (self.context.temperature, self.context.straight_through)
         if memory is not None:
-            logits = memory.pick(logits)
-        probs = soft_tokens(logits, self.context.temperature, self.context.straight_through)
-        return self.context.lm.embed_soft(probs, None if memory is None else memory.ids)
+            return lm.embed_soft(soft_tokens(memory.pick(y.logits), *how), memory.ids)
+        probs = y.once(how, lambda: soft_tokens(y.logits, *how))
+        table = (lm.table.data_ptr(), lm.embedding_scale)  # a pair of LMs may share one
+        return y.once((how, table), lambda: lm.embed_soft(probs))
 
     def _states(self, inputs: Tensor) -> Tensor:
         if self.tokens == 0:
