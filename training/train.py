@@ -169,6 +169,8 @@ class Leg:
 
     def _resume(self) -> None:
         layers = self.args.out / "layers.safetensors"
+        if self.args.start and not layers.exists():  # layers beyond those of the start begin by changing nothing
+            self.model.model.load_state_dict(load_file(self.args.start / "layers.safetensors"), strict=False)
         if layers.exists():
             self.model.model.load_state_dict(load_file(layers), strict=False)
             self.state = json.loads((self.args.out / "state.json").read_text())
@@ -288,6 +290,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="another number than the recipe's")
     parser.add_argument("--table", type=Path, help="start with this table: the partner's unless given")
     parser.add_argument("--teach-table", action="store_true", help="train the table's frequent words too")
+    parser.add_argument("--start", type=Path, help="folder of a trained model, to grow it to more --layers")
     parser.add_argument("--borrow", action="store_true", help="start from the partner's own layers (Llamas only)")
     parser.add_argument("--eager", action="store_true", help="do not compile")
     parser.add_argument("--recipe", type=Path)

@@ -277,6 +277,15 @@ def test_one_direction_teaches_the_table_and_the_other_takes_it_over(room: Path,
     assert torch.equal(end[rest], start[rest])
 
 
+def test_a_model_grows_from_a_smaller_one_without_a_step_back(room: Path, data: Path) -> None:
+    small = leg(room, data, "reverse", room / "small")[-1]["bits_per_character"]
+    still = room / "still.toml"
+    still.write_text(RECIPE.replace("step_size = 1e-2", "step_size = 0.0").replace("steps = 60", "steps = 50"))
+    given = ["--table", str(room / "small" / "table.safetensors"), "--layers", "3", "--recipe", str(still)]
+    grown = leg(room, data, "reverse", room / "grown", "--start", str(room / "small"), *given)[-1]["bits_per_character"]
+    assert grown == pytest.approx(small, rel=1e-4)
+
+
 def test_a_leg_goes_on_from_disk_and_warms_up_again_where_the_optimizer_is_missing(room: Path, data: Path) -> None:
     out = room / "legs"
     short = room / "short.toml"
