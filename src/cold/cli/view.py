@@ -62,12 +62,15 @@ class View:
         self.times.append(time.monotonic())
         if len(self.times) == 3:  # the first step also warms up
             self._estimate((self.times[2] - self.times[0]) / 2)
+        now, pause = self.times[-1], 0.1 if self.live else 15.0
+        if now - self.spoken <= pause and not (self.live and state.step == self.recipe.steps):
+            return  # a look at the numbers waits for the device
+        self.spoken = now
         energy = float(info.energy.min())
         text = " ".join(problems.lm.decode(state.y[int(info.energy.argmin())].argmax(-1).tolist()).split())
         if self.live:
             self.progress.update(self.task, completed=state.step, energy=f"{energy:.2f}", text=text[:70])
-        elif time.monotonic() - self.spoken > 15:
-            self.spoken = time.monotonic()
+        else:
             self.say(f"step {state.step}/{self.recipe.steps}  energy {energy:.2f}  {text}")
 
     def writing(self) -> None:
