@@ -64,10 +64,12 @@ def _draw(path: Path, recipe: Recipe, job: Job, trace: list[Info]) -> None:
     top.set_title(f"{recipe.source}: mean and range over {recipe.samples} samples")
     seen = [info for info in trace if info.entropy is not None and info.drift_to_noise is not None]
     watched = [info.step for info in seen]
-    middle.plot(watched, [float(info.entropy.mean()) for info in seen if info.entropy is not None], "tab:green")
+    middle.plot(
+        watched, [float(info.entropy.mean()) for info in seen if info.entropy is not None], ".-", color="tab:green"
+    )
     middle.set_ylabel("entropy of softmax(y), nats")
     ratios = [float(info.drift_to_noise.mean()) for info in seen if info.drift_to_noise is not None]
-    bottom.plot(watched, ratios, "tab:red")
+    bottom.plot(watched, ratios, ".-", color="tab:red")
     bottom.set_yscale("log")
     bottom.set_ylabel("|gradient move| / |noise|")
     bottom.set_xlabel("step")
