@@ -58,7 +58,7 @@ def choose_device(device: str) -> torch.device:
 
 
 def choose_dtype(dtype: str, place: torch.device) -> torch.dtype:
-    """auto: bf16 on a GPU, fp32 elsewhere. Soft sequences, energies and all logits that decide are fp32 anyway."""
+    """auto: bf16 on a GPU, fp32 elsewhere. Soft sequences and energies are fp32 anyway."""
     known = {
         "auto": torch.bfloat16 if place.type == "cuda" else torch.float32,
         "float32": torch.float32,

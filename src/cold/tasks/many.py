@@ -18,7 +18,7 @@ from cold.text.problems import Example
 log = logging.getLogger("cold")
 
 SHARE = 0.6  # of the memory; the rest is for weights, the beam and what libraries keep
-WIDE, DEEP = 14, 30  # numbers kept for each logit of a row, and for each of a layer's states; measured, rounded up
+WIDE, DEEP = 14, 30  # numbers kept for each logit of a row, and for each of a layer's states: counted, not measured
 MOST_ON_CPU = 32  # rows: more gain nothing there
 
 
