@@ -13,9 +13,11 @@ print(f"{lm.name}: {sum(p.numel() for p in lm.model.parameters()) / 1e6:.0f} M p
 
 
 def show(title: str, given: str, found: cold.Decoding) -> None:
-    print(f"{title}\n  {given}\n  -> {found.text}")
-    for index in found.order[1:]:
-        print(f"     {found.samples[index].text}")
+    print(f"{title}\n  {given}")
+    texts = [found.samples[index].text for index in found.order]  # best first
+    for number, text in enumerate(dict.fromkeys(texts)):
+        alike = f"   ({texts.count(text)} of {len(texts)} samples)" if texts.count(text) > 1 else ""
+        print(f"  {'  ' if number else '->'} {text}{alike}")
     print(f"     energy {found.best.energy:.2f}; {time.monotonic() - start:.0f} s so far\n", flush=True)
 
 
