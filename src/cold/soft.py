@@ -60,3 +60,11 @@ class SoftSequence:
 def expand(values: Tensor, rows: int) -> Tensor:
     """One entry per example -> one per row; rows are examples x samples, an example's samples side by side."""
     return values.repeat_interleave(rows // values.shape[0], 0)
+
+
+def pad(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids of different lengths as one table [rows, n], zeros behind the shorter ones, and where there is a token."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.long, device=device)
+    sizes = torch.tensor([len(row) for row in rows], device=device)
+    return ids.view(len(rows), longest), torch.arange(longest, device=device) < sizes[:, None]

@@ -17,9 +17,10 @@ from torch.nn import functional as F
 from cold.lm.pack import expand, expand_table, squeeze, squeeze_table
 from tiny import SENTENCES, tiny_lm
 from training import network, prepare
+from training.head import Head, chunk_loss
 from training.recipe import read_recipe
 from training.sample import Generate, Prompts, Writer
-from training.train import Head, Stream, chunk_loss, hide
+from training.train import Stream, hide
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 

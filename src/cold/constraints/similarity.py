@@ -12,7 +12,7 @@ from cold.constraints.base import Constraint, Random, Readings
 from cold.errors import ColdError
 from cold.lm.candidates import NEVER
 from cold.lm.context import Context, Wish
-from cold.soft import SoftSequence, expand
+from cold.soft import SoftSequence, expand, pad
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,8 @@ class Similarity(Constraint):
     def _padded(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """The targets and their mask [examples, K], put on the device once: a step must copy nothing there."""
         if device not in self.placed:
-            longest = max(len(ids) for ids in self.targets)
-            padded = [[*ids, *[0] * (longest - len(ids))] for ids in self.targets]
-            sizes = torch.tensor([len(ids) for ids in self.targets])
-            mask = (torch.arange(longest) < sizes[:, None]).float()
-            self.placed[device] = torch.tensor(padded).to(device), mask.to(device)
+            ids, there = pad(self.targets, device)
+            self.placed[device] = ids, there.float()
         return self.placed[device]
 
     def _order(self, matches: Tensor, mask: Tensor, n: int, random: Random) -> Tensor:

@@ -15,7 +15,7 @@ from cold.kernels import soft_tokens
 from cold.lm.candidates import Candidates
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix, check_window
-from cold.soft import SoftSequence, expand
+from cold.soft import SoftSequence, expand, pad
 
 Text = str | Sequence[int]  # a text, or its token ids
 T = TypeVar("T")
@@ -149,13 +149,9 @@ class Reader:
         self.prefix = Prefix.of(lm, context.before).select(
             torch.arange(context.examples, device=lm.device).repeat_interleave(samples)
         )
-        longest = max(len(ids) for ids in after)
-        padded = [ids + [0] * (longest - len(ids)) for ids in after]
-        self.after_ids = expand(
-            torch.tensor(padded, dtype=torch.long, device=lm.device).view(len(after), longest), rows
-        )
-        sizes = torch.tensor([len(ids) for ids in after], device=lm.device)
-        self.after_mask = expand((torch.arange(longest, device=lm.device) < sizes[:, None]).long(), rows)
+        ids, there = pad(after, lm.device)
+        self.after_ids, self.after_mask = expand(ids, rows), expand(there.long(), rows)
+        longest = ids.shape[1]
         self.after_embeds = lm.embed(self.after_ids[:, :-1])
         self.widen = _widen(context, rows) if context.widen else None
         # What every step reads: soft tokens, and the text behind them but for its last token.
@@ -254,11 +250,5 @@ def _entries(side: Text | Sequence[Text]) -> Sequence[Text]:
 
 def _widen(context: Context, rows: int) -> Candidates:
     """The tokens that always stay candidates, per row [rows, 1, n]."""
-    sets = [list(dict.fromkeys(ids)) for ids in context.widen]
-    longest = max(map(len, sets))
-    ids = torch.tensor(
-        [[*row, *[0] * (longest - len(row))] for row in sets], dtype=torch.long, device=context.lm.device
-    )
-    sizes = torch.tensor([len(row) for row in sets], device=context.lm.device)
-    there = torch.arange(longest, device=context.lm.device) < sizes[:, None]
+    ids, there = pad([list(dict.fromkeys(ids)) for ids in context.widen], context.lm.device)
     return Candidates(expand(ids, rows)[:, None], expand(there, rows)[:, None])

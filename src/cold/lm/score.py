@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cold.lm.prefix import Prefix
+from cold.soft import pad
 
 
 @torch.no_grad()
@@ -17,9 +18,7 @@ def log_likelihood(prefix: Prefix, texts: Sequence[Sequence[int]]) -> Tensor:
     device, longest = prefix.mask.device, max(len(ids) for ids in texts)
     if longest == 0:
         return torch.zeros(len(texts), device=device)
-    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in texts], device=device)
-    sizes = torch.tensor([len(row) for row in texts], device=device)
-    there = torch.arange(longest, device=device) < sizes[:, None]
+    ids, there = pad(texts, device)
     positions = prefix.lengths[:, None] + torch.arange(longest, device=device)
     mask = torch.cat([prefix.mask, there.long()], 1)
     logits, _ = prefix.lm.read(prefix.lm.embed(ids), prefix.past, mask, positions)
