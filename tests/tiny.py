@@ -3,6 +3,8 @@
 `tiny_lm()` reads and writes text like any other model; its predictions are peaked but mean nothing.
 """
 
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -101,6 +103,11 @@ def tiny_lm(seed: int = 0, vocab: int = VOCAB, reverse: bool = False, arch: str 
     """A random model in fp32; a `vocab` above VOCAB pads the embedding table. Treat it as read-only: it is shared."""
     name = f"tiny-{arch}" + ("-reverse" if reverse else "")
     return LanguageModel(_model(arch, vocab, seed), tiny_tokenizer(), name=name, reverse=reverse)
+
+
+def on(device: str, lm: LanguageModel) -> LanguageModel:
+    """A copy of the model there."""
+    return replace(lm, model=deepcopy(lm.model).to(device))
 
 
 @cache

@@ -1,11 +1,19 @@
-"""Two sums over the vocabulary, with derivatives by hand: fewer passes over [rows, length, vocab] than autograd."""
+"""Sums over the vocabulary, with derivatives by hand: fewer passes over [rows, length, vocab] than autograd."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
+
+
+@cache
+def compiled(device: torch.device) -> bool:
+    """Whether the kernels of gpu.py run there."""
+    return device.type == "cuda" and find_spec("triton") is not None
 
 
 class _SoftTokens(torch.autograd.Function):
@@ -38,6 +46,60 @@ class _Agreement(torch.autograd.Function):
         if not ctx.needs_input_grad[0]:
             return None, turn
         return (log_probs - agreement[..., None]).mul_(turn), turn
+
+
+class _WideProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, first: int, size: int) -> Tensor:
+        ctx.weight, ctx.first, ctx.like = weight, first, states.dtype
+        return _wide(states, weight.T)[:, first : first + size]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return _fill(grads[0], ctx.first, len(ctx.weight), ctx.like) @ ctx.weight, None, None, None
+
+
+class _MeanRow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, probs: Tensor, table: Tensor) -> Tensor:
+        ctx.table, ctx.size = table, probs.shape[-1]
+        flat = _fill(probs.flatten(0, -2), 0, len(table), table.dtype)
+        return (flat @ table).view(*probs.shape[:-1], table.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        flat = grads[0].flatten(0, -2)
+        return _wide(flat, ctx.table.T)[:, : ctx.size].view(*grads[0].shape[:-1], ctx.size), None
+
+
+def _wide(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b in fp32: a GPU sums narrow numbers that way and need not round the sums again."""
+    if a.is_cuda and a.dtype in (torch.bfloat16, torch.float16):
+        out: Tensor = torch.mm(a, b, out_dtype=torch.float32)
+        return out
+    return (a @ b).float()
+
+
+def _fill(values: Tensor, first: int, size: int, dtype: torch.dtype) -> Tensor:
+    """`values` [n, m] as columns from `first` on of a matrix [n, size] that is 0 elsewhere."""
+    n, m = values.shape
+    if m == size:
+        return values.to(dtype)
+    out = torch.zeros(n, size, dtype=dtype, device=values.device)
+    out[:, first : first + m] = values
+    return out
+
+
+def wide_product(states: Tensor, weight: Tensor, first: int, size: int) -> Tensor:
+    """states [n, width] times rows first .. first + size of weight, in fp32 [n, size]."""
+    out: Tensor = _WideProduct.apply(states, weight, first, size)  # type: ignore[no-untyped-call]
+    return out
+
+
+def mean_row(probs: Tensor, table: Tensor) -> Tensor:
+    """sum_v probs_v table_v [..., width]; rows of the table beyond the probabilities count nothing."""
+    out: Tensor = _MeanRow.apply(probs, table)  # type: ignore[no-untyped-call]
+    return out
 
 
 def soft_tokens(logits: Tensor, temperature: float, straight_through: bool) -> Tensor:

@@ -16,7 +16,7 @@ from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keyw
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
 from cold.lm.candidates import Candidates
-from cold.lm.context import Reading
+from cold.lm.context import Reader, Reading
 from cold.sampling import Langevin, run
 from cold.sampling.noise import Noise
 from cold.sampling.schedules import constant
@@ -166,8 +166,8 @@ def test_a_detached_term_stays_detached_when_another_differentiates_the_same_rea
 def test_the_lm_keeps_a_graph_only_for_terms_that_differentiate_it(monkeypatch, detach, graph):
     bound = (1.0 * Fluency(START, detach=detach)).bind(1, 2)
     kept = []
-    read = LanguageModel.states
-    monkeypatch.setattr(LanguageModel, "states", lambda *args: kept.append(torch.is_grad_enabled()) or read(*args))
+    read = Reader._states
+    monkeypatch.setattr(Reader, "_states", lambda *args: kept.append(torch.is_grad_enabled()) or read(*args))
     y = soft([Q1, Q2]).requires_grad_(True)
     bound(y, bound.start(y), Noise([0], 0))
     assert kept == [graph]
@@ -449,8 +449,8 @@ def test_a_context_shared_by_two_terms_is_read_once(monkeypatch):
     context = Context(FORWARD, left=[[0]], right=[[1]])
     bound = (0.5 * Fluency(context) + 0.5 * Future(context)).bind(1, 2)
     calls = []
-    read = LanguageModel.states
-    monkeypatch.setattr(LanguageModel, "states", lambda *args: calls.append(1) or read(*args))
+    read = Reader._states
+    monkeypatch.setattr(Reader, "_states", lambda *args: calls.append(1) or read(*args))
     y = soft([Q2, Q1])
     bound(y, bound.start(y), Noise([0], 0))
     assert len(calls) == 1

@@ -9,6 +9,7 @@ import torch
 from cold.constraints import Fluency, Future, Similarity
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
+from cold.lm.context import Reader
 from cold.lm.prefix import Prefix
 from cold.sampling import Langevin, run
 from cold.sampling.noise import Noise
@@ -33,7 +34,7 @@ def soft(rows: int, length: int, vocab: int, seed: int = 0) -> torch.Tensor:
 
 
 def read(context: Context, y: torch.Tensor, memory: torch.Tensor | None = None):
-    return context.bind(y.shape[0], y.shape[1]).read(SoftSequence(y), memory)[0]
+    return context.bind(y.shape[0], y.shape[1]).read(SoftSequence(y), memory)
 
 
 def told(reading) -> torch.Tensor:
@@ -146,13 +147,13 @@ def test_an_empty_row_beside_a_full_one_reads_from_the_separator():
 @pytest.fixture
 def reads(monkeypatch) -> list[bool]:
     """Each reading of an LM, and whether it kept what a gradient needs."""
-    seen, plain = [], LanguageModel.states
+    seen, plain = [], Reader._states
 
     def counted(self, *inputs):
         seen.append(torch.is_grad_enabled())
         return plain(self, *inputs)
 
-    monkeypatch.setattr(LanguageModel, "states", counted)
+    monkeypatch.setattr(Reader, "_states", counted)
     return seen
 
 
@@ -337,13 +338,14 @@ def test_with_top_k_the_first_step_reads_everything_and_the_second_only_candidat
     y = soft(1, 4, 512)
     context = Context(lm, LEFT, top_k=k, widen=[widen])
     reader = context.bind(1, 4)
-    first, memory = reader.read(SoftSequence(y), None)
+    first = reader.read(SoftSequence(y), None)
+    memory = first.candidates
     assert torch.allclose(first.predicted, read(Context(lm, LEFT), y).predicted, atol=1e-5)
     best = first.predicted.topk(k).indices[0].tolist()
     candidates = [sorted({*row, *widen}) for row in best]
     assert [sorted(found) for found in memory.sets()[0]] == candidates
 
-    second, _ = reader.read(SoftSequence(y), memory)
+    second = reader.read(SoftSequence(y), memory)
     allowed = torch.full_like(y, -float("inf"))
     for t, tokens in enumerate(candidates):
         allowed[0, t, tokens] = 0

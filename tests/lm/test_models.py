@@ -57,7 +57,7 @@ def test_a_context_reads_a_sharp_sequence_as_the_whole_text(lm):
     context = Context(lm, "The dog ran.", "It fell.", temperature=0.01)
     y = context.y_ids(["She went home"])
     n, start = len(y[0]), len(context.left_ids[0])
-    reading, _ = context.bind(1, n).read(SoftSequence.of_ids(y, lm.vocab, lm.device), None)
+    reading = context.bind(1, n).read(SoftSequence.of_ids(y, lm.vocab, lm.device), None)
     whole = torch.tensor([context.left_ids[0] + y[0] + context.right_ids[0]])
     logits = lm.model(input_ids=whole).logits
     assert torch.allclose(reading.predicted, logits[:, start - 1 : start - 1 + n], atol=1e-4)
@@ -224,7 +224,7 @@ def test_bfloat16_decodes_on_a_cpu_and_its_logits_are_fp32(saved):
     lm = load(str(saved), device="cpu", dtype="bfloat16")
     assert lm.dtype == torch.bfloat16
     problems = small_problems(lm)
-    reading, _ = problems.story.bind(2, 6).read(SoftSequence(torch.zeros(2, 6, lm.vocab)), None)
+    reading = problems.story.bind(2, 6).read(SoftSequence(torch.zeros(2, 6, lm.vocab)), None)
     assert (reading.predicted.dtype, reading.after.dtype) == (torch.float32, torch.float32)
     for decoding in small_decoder(steps=2)(problems, seeds=[1, 1]):
         assert decoding.text
@@ -255,7 +255,7 @@ def test_without_a_gpu_cuda_is_refused_and_auto_takes_the_cpu(saved):
 def test_a_gpu_decodes_what_the_cpu_decodes(saved):
     texts = {}
     for device in ("cpu", "cuda"):
-        lm, back = load(str(saved), device=device), load(str(saved), device=device, reverse=True)
+        lm, back = (load(str(saved), device=device, dtype="float32", reverse=way) for way in (False, True))
         decodings = small_decoder(steps=3)(small_problems(lm, back), seeds=[1, 2, 1, 2])
         texts[device] = [sample.text for decoding in decodings for sample in decoding.samples]
     assert texts["cpu"] == texts["cuda"]
@@ -350,7 +350,7 @@ def test_a_vocabulary_padded_for_the_gpu_is_invisible_outside(arch, monkeypatch)
         assert len(lm._aligned_table) == words
         soft = y.clone().requires_grad_(True)
         story = Context(lm, "She went home.", "He was late.")
-        reading, _ = story.bind(2, 4).read(SoftSequence(soft), None)
+        reading = story.bind(2, 4).read(SoftSequence(soft), None)
         assert reading.predicted.shape[-1] == PADDED
         (slope,) = torch.autograd.grad(reading.after.square().sum() + reading.predicted.square().sum(), soft)
         found.append((reading.predicted.detach(), reading.after.detach(), slope))

@@ -9,7 +9,7 @@ from cold.sampling import AdamLangevin, Langevin, run
 from cold.sampling.graph import Track
 from cold.sampling.noise import Rows
 from cold.sampling.schedules import geometric
-from tiny import tiny_lm
+from tiny import on, tiny_lm
 
 STEPS, ROWS, LENGTH = 8, 4, 5
 SAMPLERS = [Langevin(0.5, geometric(STEPS)), AdamLangevin(0.2, geometric(STEPS))]
@@ -18,7 +18,7 @@ SAMPLERS = [Langevin(0.5, geometric(STEPS)), AdamLangevin(0.2, geometric(STEPS))
 def energy(lm):
     """With memory (top_k), with randomness (gumbel), two directions."""
     story = Context(lm, "It fell.", "He was late.", top_k=3, widen=[[7, 9]], temperature=0.1)
-    back = Context(tiny_lm(reverse=True), right="He was late.")
+    back = Context(on(lm.device.type, tiny_lm(reverse=True)), right="He was late.")
     terms = 0.5 * Fluency(story, detach=True, within=True) + 0.5 * Future(story) + 0.1 * Keywords([[[7], [9, 4]]])
     terms = terms + 0.1 * Similarity([[7, 8, 9]], n=(1, 2), gumbel=True) + 0.2 * Fluency(back, name="back")
     return terms.bind(ROWS, LENGTH)
@@ -53,8 +53,7 @@ def test_a_track_walks_where_the_plain_loop_walks(sampler):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("watch", [0, 3])
 def test_a_recorded_step_walks_where_the_plain_loop_walks(sampler, watch, monkeypatch, caplog):
-    lm = tiny_lm()
-    lm.model.to("cuda")
+    lm = on("cuda", tiny_lm())
     bound, y, seeds = energy(lm), start(lm).cuda(), list(range(ROWS))
     replayed = [state.y.clone() for state, _ in run(sampler, y, bound, seeds, STEPS, watch)]
     assert not caplog.records, caplog.text
@@ -68,8 +67,7 @@ def test_a_recorded_step_walks_where_the_plain_loop_walks(sampler, watch, monkey
 def test_what_cannot_be_recorded_runs_as_it_is_with_one_line_in_the_log(caplog):
     from cold.constraints import Function
 
-    lm = tiny_lm()
-    lm.model.to("cuda")
+    lm = on("cuda", tiny_lm())
     waits = Function(lambda y: y.log_probs[:, 0, int(y.logits[0, 0].argmax())], "waits")  # int() asks the device
     bound = (1.0 * waits).bind(ROWS, LENGTH)
     walk = list(run(SAMPLERS[0], start(lm).cuda(), bound, list(range(ROWS)), STEPS))

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from cold.errors import ColdError
 from cold.sampling import AdamLangevin, Langevin, State, run
-from cold.sampling.diagnostics import observe, term_gradients
-from cold.sampling.langevin import Move
+from cold.sampling.diagnostics import Info, look_closely, term_gradients
 from cold.sampling.noise import Noise
 from cold.sampling.schedules import constant, langevin_noise, staircase
 
@@ -264,16 +263,17 @@ def test_terms_are_measured_every_so_many_steps_and_not_at_all_by_default():
     assert all(info.term_gradients is None for _, info in run(sampler, y, quadratic(), [0], 3))
 
 
-def move(drift: list, noise: list) -> Move:
+def closely(y: torch.Tensor, drift: list, noise: list) -> Info:
+    rows = len(y)
+    plain = Info(0, torch.zeros(rows), torch.zeros(1, rows), torch.zeros(rows))
     drift, noise = torch.tensor(drift), torch.tensor(noise)
-    rows = drift.shape[0]
-    return Move(Evaluation(torch.zeros(rows), torch.zeros(1, rows), 0), drift, drift, noise)
+    return look_closely(plain, State(y, 1, None), torch.zeros(1, rows), drift, noise)
 
 
 def test_drift_to_noise_is_the_ratio_of_the_two_moves_per_row():
     # row 0: |(3, 4)| / |(0, 2.5)| = 2; row 1: |(1, 0)| / |(6, 8)| = 0.1; row 2 has no noise
-    seen = move([[[3.0, 4.0]], [[1.0, 0.0]], [[1.0, 0.0]]], [[[0.0, 2.5]], [[6.0, 8.0]], [[0.0, 0.0]]])
-    info = observe(State(torch.zeros(3, 1, 2), 1, None), 0, seen, torch.zeros(1, 3))
+    drift, noise = [[[3.0, 4.0]], [[1.0, 0.0]], [[1.0, 0.0]]], [[[0.0, 2.5]], [[6.0, 8.0]], [[0.0, 0.0]]]
+    info = closely(torch.zeros(3, 1, 2), drift, noise)
     assert info.drift_to_noise.tolist() == pytest.approx([2.0, 0.1, math.inf])
 
 
@@ -288,5 +288,5 @@ def test_entropy_is_the_mean_over_positions_of_what_the_step_has_left():
     # (1/2, 1/4, 1/4) has 1.5 ln 2 nats, uniform over three ln 3; a second row is certain everywhere
     y = torch.tensor([[[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]], [[1.0, 1e-30, 1e-30], [1e-30, 1.0, 1e-30]]]).log()
     anything = torch.arange(12.0).view(2, 2, 3).tolist()  # the move that led here does not count
-    info = observe(State(y, 1, None), 0, move(anything, anything), torch.zeros(1, 2))
+    info = closely(y, anything, anything)
     assert info.entropy.tolist() == pytest.approx([(1.5 * math.log(2) + math.log(3)) / 2, 0.0])

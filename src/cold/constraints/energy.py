@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,8 @@ from torch import Tensor
 from cold.constraints.base import Constraint, Random
 from cold.errors import ColdError
 from cold.lm.candidates import Candidates
-from cold.lm.context import Context, Reader, Wish
+from cold.lm.context import Context, Reader, Reading, Wish
+from cold.lm.lanes import Lanes
 from cold.soft import SoftSequence
 
 Memory = tuple[Candidates | None, ...]  # per context: what it remembers of the step before
@@ -97,6 +99,7 @@ class BoundEnergy:
         self.readers: list[Reader] = [context.bind(rows, length) for context in energy.contexts]
         self.wishes = [_wish(energy, context) for context in energy.contexts]
         self.weights: Tensor | None = None
+        self.lanes = Lanes(energy.contexts[0].lm.device if energy.contexts else torch.device("cpu"))
 
     def start(self, y: Tensor) -> Memory:
         """What the contexts remember before the first step."""
@@ -104,17 +107,23 @@ class BoundEnergy:
 
     def __call__(self, y: Tensor, memory: Memory, random: Random) -> Evaluation:
         soft = SoftSequence(y)
-        readings, remembered = {}, []
+        embeds = []
         for reader, wish, before in zip(self.readers, self.wishes, memory, strict=True):
             with nullcontext() if wish.slope else torch.no_grad():
-                reading, after = reader.read(soft, before, wish)
-            readings[reader.context] = reading
-            remembered.append(after)
+                embeds.append(reader.embed(soft, before))
+        reads = [partial(self._read, n, embeds[n]) for n in range(len(self.readers))]
+        readings = {reader.context: found for reader, found in zip(self.readers, self.lanes(reads), strict=True)}
         parts = tuple(term.constraint.score(soft, readings, random) for term in self.energy.terms)
         scores = torch.stack(parts)
         if self.weights is None:  # made once: a copy from the host would wait for the device at every step
             self.weights = torch.tensor(self.energy.weights, dtype=scores.dtype, device=scores.device)
-        return Evaluation(-(self.weights @ scores), scores, tuple(remembered), parts)
+        remembered = tuple(reading.candidates for reading in readings.values())
+        return Evaluation(-(self.weights @ scores), scores, remembered, parts)
+
+    def _read(self, number: int, embeds: Tensor) -> Reading:
+        wish = self.wishes[number]
+        with nullcontext() if wish.slope else torch.no_grad():
+            return self.readers[number].read_embeds(embeds, wish)
 
 
 def _wish(energy: Energy, context: Context) -> Wish:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from cold.constraints.base import Constraint, Random, Readings
 from cold.errors import ColdError
-from cold.soft import SoftSequence
+from cold.soft import SoftSequence, expand, pad
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,7 @@ class Keywords(Constraint):
     words: Sequence[Sequence[Sequence[int]]]  # per example, per word: token ids
     name: str = "keywords"
     sharpness: float = 1.0
+    placed: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not all(len(ids) for words in self.words for ids in words):
@@ -43,15 +45,26 @@ class Keywords(Constraint):
                     )
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
-        samples = y.rows // len(self.words)
-        scores = []
-        for example, words in enumerate(self.words):
-            log_probs = y.log_probs[example * samples : (example + 1) * samples]
-            per_word = [self._word(log_probs, ids) for ids in words] or [log_probs.new_zeros(samples)]
-            scores.append(torch.stack(per_word).mean(0))
-        return torch.cat(scores)
+        ids, there = (expand(part, y.rows) for part in self._padded(y.logits.device))  # [rows, words, tokens]
+        index = ids.flatten(1)[:, None].expand(-1, y.length, -1)
+        found = y.log_probs.gather(-1, index).view(y.rows, y.length, *ids.shape[1:])  # [rows, length, words, tokens]
+        sizes = there.sum(-1)
+        shifted = [F.pad(found[:, m:, :, m], (0, 0, 0, m)) * there[:, None, :, m] for m in range(ids.shape[2])]
+        together = torch.stack(shifted).sum(0) / sizes.clamp(min=1)[:, None]  # a word that starts at each place
+        at = torch.arange(y.length, device=ids.device)[:, None]
+        late = at > y.length - sizes[:, None]  # no place for the whole word
+        place = (self.sharpness * together).masked_fill(late, float("-inf")).softmax(1)
+        per_word = (place * together.masked_fill(late, 0.0)).sum(1)
+        real = sizes > 0
+        return (per_word * real).sum(1) / real.sum(1).clamp(min=1)
 
-    def _word(self, log_probs: Tensor, ids: Sequence[int]) -> Tensor:
-        places = log_probs.shape[1] - len(ids) + 1
-        together = torch.stack([log_probs[:, m : m + places, v] for m, v in enumerate(ids)]).mean(0)
-        return ((self.sharpness * together).softmax(1) * together).sum(1)
+    def _padded(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Token ids and where there is one [examples, words, tokens], put on the device once."""
+        if device not in self.placed:
+            most = max((len(words) for words in self.words), default=0)
+            rows = [ids for words in self.words for ids in [*words, *[[]] * (max(most, 1) - len(words))]]
+            ids, there = pad([list(ids) or [0] for ids in rows], device)
+            there = there & torch.tensor([bool(ids) for ids in rows], device=device)[:, None]
+            shape = (len(self.words), max(most, 1))
+            self.placed[device] = ids.view(*shape, -1), there.float().view(*shape, -1)
+        return self.placed[device]

@@ -145,10 +145,11 @@ class Reader:
         lm, after = context.lm, context.after
         check_window(lm, [b + a for b, a in zip(context.before, after, strict=True)], length)
         self.context, self.length = context, length
-        samples = rows // context.examples
-        self.prefix = Prefix.of(lm, context.before).select(
-            torch.arange(context.examples, device=lm.device).repeat_interleave(samples)
-        )
+        self.prefix = Prefix.of(lm, context.before)
+        index = torch.arange(context.examples, device=lm.device).repeat_interleave(rows // context.examples)
+        self.first = None if self.prefix.states is None else self.prefix.states[index]
+        if not lm.looks_ahead:
+            self.prefix = self.prefix.select(index)
         ids, there = pad(after, lm.device)
         self.after_ids, self.after_mask = expand(ids, rows), expand(there.long(), rows)
         longest = ids.shape[1]
@@ -158,34 +159,35 @@ class Reader:
         behind = max(longest - 1, 0)
         self.tokens = length + behind if longest else length - 1
         ones = self.prefix.mask.new_ones(rows, self.tokens - behind)
-        there = torch.cat([self.prefix.mask, ones, self.after_mask[:, :behind]], 1)
+        there = torch.cat([expand(self.prefix.mask, rows), ones, self.after_mask[:, :behind]], 1)
         self.mask = there if lm.slides else causal_mask(there, self.tokens, lm.dtype)
-        self.positions = self.prefix.lengths[:, None] + torch.arange(self.tokens, device=lm.device)
+        self.positions = expand(self.prefix.lengths, rows)[:, None] + torch.arange(self.tokens, device=lm.device)
 
-    def read(self, y: SoftSequence, memory: Candidates | None, wish: Wish = ALL) -> tuple[Reading, Candidates | None]:
+    def read(self, y: SoftSequence, memory: Candidates | None, wish: Wish = ALL) -> Reading:
         """`memory`: the candidates of the step before; before the first step no token is ruled out."""
+        return self.read_embeds(self.embed(y, memory), wish)
+
+    def read_embeds(self, embeds: Tensor, wish: Wish) -> Reading:
         lm, length, top_k = self.context.lm, self.length, self.context.top_k
-        embeds = self._embed(y, memory)
         if lm.reverse:
             embeds = embeds.flip(1)
         inputs = torch.cat([embeds, self.after_embeds], 1) if self.after_ids.shape[1] else embeds[:, :-1]
         states = self._states(inputs)
         said, behind = states[:, : length - 1], states[:, length - 1 :]
-        first = self.prefix.states
-        if first is not None:
-            said = torch.cat([first[:, None], said], 1)
-        covers = slice(None) if first is not None else slice(0, -1) if lm.reverse else slice(1, None)
+        if self.first is not None:
+            said = torch.cat([self.first[:, None], said], 1)
+        covers = slice(None) if self.first is not None else slice(0, -1) if lm.reverse else slice(1, None)
         if lm.reverse:
             said = said.flip(1)
-        predicted = after = y.logits.new_zeros(y.rows, 0, lm.vocab)
+        predicted = after = torch.zeros(len(embeds), 0, lm.vocab, device=lm.device)
         if wish.predicted or top_k:
             predicted = lm.logits(said if wish.predicted_slope else said.detach())
         if wish.after and self.after_ids.shape[1]:
             after = lm.logits(behind if wish.after_slope else behind.detach())
         candidates = Candidates.best(predicted.detach(), top_k, self.widen) if top_k else None
-        return Reading(predicted, covers, after, self.after_ids, self.after_mask, candidates), candidates
+        return Reading(predicted, covers, after, self.after_ids, self.after_mask, candidates)
 
-    def _embed(self, y: SoftSequence, memory: Candidates | None) -> Tensor:
+    def embed(self, y: SoftSequence, memory: Candidates | None) -> Tensor:
         """The expected embedding of softmax(y~ / temperature), within the candidates if there are any."""
         lm, how = self.context.lm, (self.context.temperature, self.context.straight_through)
         if memory is not None:
@@ -197,7 +199,10 @@ class Reader:
     def _states(self, inputs: Tensor) -> Tensor:
         if self.tokens == 0:
             return inputs
-        return self.context.lm.states(inputs, self.prefix.past, self.mask, self.positions)[0]
+        lm, past = self.context.lm, self.prefix.past
+        if lm.looks_ahead and past:
+            return lm.states_behind(inputs, past, self.mask, self.positions)
+        return lm.states(inputs, past, self.mask, self.positions)[0]
 
 
 def causal_mask(there: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:

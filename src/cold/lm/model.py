@@ -14,9 +14,12 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from cold.errors import ColdError
+from cold.kernels import mean_row, wide_product
+from cold.lm.attention import NAME
 
 KeyValues = tuple[tuple[Tensor, Tensor], ...]  # per layer: keys and values, each [rows, heads, tokens, width]
 
+RMS_NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
 DOCUMENT_SEPARATOR = "<|endoftext|>"  # SmolLM2's <bos> opens a chat turn; its documents are parted by this
 
 
@@ -37,6 +40,19 @@ def _cache(past: KeyValues) -> DynamicCache:
         layer.is_initialized = True
         cache.layers.append(layer)
     return cache
+
+
+def _fuse(model: Any) -> None:
+    """The same functions in one call each: the library writes some of them out in up to eight passes."""
+    for parent in list(model.modules()):
+        for name, part in list(parent.named_children()):
+            kind = type(part).__name__
+            if kind == "NewGELUActivation":
+                setattr(parent, name, torch.nn.GELU(approximate="tanh"))
+            elif kind in RMS_NORMS:
+                norm = torch.nn.RMSNorm(part.weight.shape, part.variance_epsilon)
+                norm.weight = part.weight
+                setattr(parent, name, norm)
 
 
 def _aligned(matrix: Tensor, size: int) -> Tensor:
@@ -61,6 +77,7 @@ class LanguageModel:
 
     def __post_init__(self) -> None:
         self.model.eval().requires_grad_(False)
+        _fuse(self.model)
         width = self.model.get_output_embeddings().weight.shape[0] - self.first_id
         object.__setattr__(self, "vocab", self.vocab or width)
         _ = self.embedding_scale  # fails here, not in the middle of a run
@@ -103,6 +120,27 @@ class LanguageModel:
         config = self.model.config.get_text_config()
         kinds = getattr(config, "layer_types", None) or []
         return bool(getattr(config, "sliding_window", None)) or any("full" not in str(kind) for kind in kinds)
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        """Whether a text read before can be handed to the attention as it is (`states_behind`). Found by trying."""
+        config = self.model.config
+        if self.slides or getattr(config, "_attn_implementation", "") not in ("sdpa", NAME):
+            return False
+        try:
+            self.model.set_attn_implementation(NAME)
+            probe = self.embed(torch.arange(4, device=self.device)[None] % self.vocab)
+            at = torch.arange(4, device=self.device)[None]
+            with torch.no_grad():
+                wanted, _ = self.states(probe, (), torch.ones_like(at), at)
+                _, past = self.states(probe[:, :2], (), torch.ones_like(at[:, :2]), at[:, :2])
+                mask = torch.zeros(1, 1, 2, 4, dtype=self.dtype, device=self.device)
+                mask[..., 0, 3] = torch.finfo(self.dtype).min
+                found = self.states_behind(probe[:, 2:], past, mask, at[:, 2:])
+        except (TypeError, ValueError, AttributeError, RuntimeError, IndexError):  # a model that is built differently
+            return False
+        apart = (found - wanted[:, 2:]).float().norm() / wanted[:, 2:].float().norm()
+        return bool(apart < (1e-3 if self.dtype == torch.float32 else 0.1))
 
     @cached_property
     def separator(self) -> int:
@@ -153,10 +191,7 @@ class LanguageModel:
     def embed_soft(self, probs: Tensor, ids: Tensor | None = None) -> Tensor:
         """The expected embedding sum_v p(v) e_v [batch, length, width]; `ids` [..., k]: which v, if not all."""
         if ids is None:
-            table, probs = self._aligned_table, probs.to(self.dtype)
-            if len(table) != self.vocab:
-                probs = F.pad(probs, (0, len(table) - self.vocab))
-            return (probs @ table) * self.embedding_scale
+            return mean_row(probs, self._aligned_table) * self.embedding_scale
         rows = self.table[ids]  # [batch, length, k, width]
         return (probs.to(self.dtype)[..., None, :] @ rows)[..., 0, :] * self.embedding_scale
 
@@ -171,19 +206,38 @@ class LanguageModel:
         A cache that is handed in is changed by the library, so each call gets one of its own around `past`.
         """
         cache = _cache(past)
-        reader = self.model.base_model if self.plain_head else self.model
-        out = reader(
+        out = self._reader(
             inputs_embeds=embeds, past_key_values=cache, attention_mask=mask, position_ids=positions, use_cache=True
         )
-        states = out.last_hidden_state if self.plain_head else out.logits
-        return states, tuple((layer.keys, layer.values) for layer in cache.layers)
+        return self._states_of(out), tuple((layer.keys, layer.values) for layer in cache.layers)
+
+    def states_behind(self, embeds: Tensor, past: KeyValues, mask: Tensor, positions: Tensor) -> Tensor:
+        """The same for a step: nothing new is remembered, and a text of `past` may serve several rows of embeds.
+
+        `mask` [rows, 1, tokens, all] is added to the attention's scores.
+        """
+        out = self._reader(
+            inputs_embeds=embeds, attention_mask=mask, position_ids=positions, use_cache=False, ahead=past
+        )
+        return self._states_of(out)
+
+    @property
+    def _reader(self) -> Any:
+        return self.model.base_model if self.plain_head else self.model
+
+    def _states_of(self, out: Any) -> Tensor:
+        states: Tensor = out.last_hidden_state if self.plain_head else out.logits
+        return states
 
     def logits(self, states: Tensor) -> Tensor:
         """Next-token logits in fp32."""
         if self.plain_head:  # flat: a product with a slice of a batch would copy the whole head for every row
             flat, head = states.flatten(0, -2), self.model.get_output_embeddings()
-            said = head(flat) if self._aligned_head is None else F.linear(flat, self._aligned_head)
-            states = said.unflatten(0, states.shape[:-1])
+            if getattr(head, "bias", None) is None:
+                weight = head.weight if self._aligned_head is None else self._aligned_head
+                said = wide_product(flat, weight, self.first_id, self.vocab)
+                return said.view(*states.shape[:-1], self.vocab)
+            states = head(flat).view(*states.shape[:-1], len(head.weight))
         return states[..., self.first_id : self.first_id + self.vocab].float()
 
     @property
@@ -199,7 +253,7 @@ class LanguageModel:
     def _aligned_head(self) -> Tensor | None:
         """None: the head as it is."""
         head = self.model.get_output_embeddings()
-        if len(head.weight) % self.align == 0 or getattr(head, "bias", None) is not None:
+        if len(head.weight) % self.align == 0:
             return None
         tied = self.first_id == 0 and head.weight.data_ptr() == self.table.data_ptr() and len(head.weight) == self.vocab
         return self._aligned_table if tied else _aligned(head.weight, self.align)

@@ -23,15 +23,15 @@ class Info(NamedTuple):
     drift_to_noise: Tensor | None = None  # |gradient move| / |noise move|; infinite without noise [rows]
 
 
-def observe(state: State, step: int, move: Move, norms: Tensor | None) -> Info:
-    """`norms`: of each term's own gradient, where this step is watched."""
-    seen = Info(step, move.evaluation.energy, move.evaluation.scores, _norm(move.gradient))
-    if norms is None:
-        return seen
+def observe(step: int, move: Move) -> Info:
+    return Info(step, move.evaluation.energy, move.evaluation.scores, _norm(move.gradient))
+
+
+def look_closely(seen: Info, state: State, norms: Tensor, drift: Tensor, noise: Tensor) -> Info:
+    """`norms`: of each term's own gradient; `drift` and `noise`: what the step that led to `state` moved y by."""
     log_probs = state.y.log_softmax(-1)
     entropy = -(log_probs.exp() * log_probs).sum(-1).mean(-1)
-    ratio = _norm(move.drift) / _norm(move.noise)
-    return seen._replace(term_gradients=norms, entropy=entropy, drift_to_noise=ratio)
+    return seen._replace(term_gradients=norms, entropy=entropy, drift_to_noise=_norm(drift) / _norm(noise))
 
 
 def term_gradients(energy: EnergyFunction, state: State, random: Noise) -> Tensor:

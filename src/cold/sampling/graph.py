@@ -64,7 +64,7 @@ class Track:
         scales = self.scales.index_select(0, self.at.view(1))[0]
         new, move = self.sampler.step(here, self.energy, self.rows.at(self.at), scales)
         _copy(here.memory, new.memory)
-        self.seen = observe(new, here.step, move, None)
+        self.seen = observe(here.step, move)
 
     def _record(self, here: State) -> None:
         buffers = (here.y, here.moments, here.memory)

@@ -12,6 +12,7 @@ from torch import Tensor
 from cold.errors import ColdError
 from cold.sampling.noise import Noise
 from cold.sampling.schedules import Schedule
+from cold.sampling.update import Scales, adam_, adam_drift, langevin_
 
 
 class EnergyFunction(Protocol):
@@ -34,25 +35,25 @@ class State(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What one step did: for people to look at, never read by a sampler. y moved by drift + noise."""
+    """What one step saw: for people to look at, never read by a sampler."""
 
     evaluation: Any  # at the state before the step
     gradient: Tensor
-    drift: Tensor
-    noise: Tensor
-
-
-Scales = Sequence[float] | Tensor  # numbers that change from step to step
 
 
 class Sampler(Protocol):
-    """`scales(n)` says what changes between steps, so that the step itself is the same work every time."""
+    """`scales(n)` says what changes between steps, the noise's scale first, so that each step is the same work.
+
+    `drift` is what the gradient, not the noise, has moved y by in the step that led to `state`.
+    """
 
     def init(self, y: Tensor, energy: EnergyFunction) -> State: ...
 
     def scales(self, step: int) -> Sequence[float]: ...
 
     def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]: ...
+
+    def drift(self, state: State, gradient: Tensor, scales: Scales) -> Tensor: ...
 
 
 def gradient(energy: EnergyFunction, state: State, random: Noise) -> tuple[Any, Tensor]:
@@ -81,12 +82,12 @@ class Langevin:
         return (self.noise(step),)
 
     def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]:
-        (sigma,) = scales
         evaluation, grad = gradient(energy, state, random)
-        drift = -self.step_size * grad
-        noise = _standard(state.y, random).mul_(sigma)
-        new = State(state.y.add_(drift).add_(noise), state.step + 1, evaluation.memory)
-        return new, Move(evaluation, grad, drift, noise)
+        langevin_(state.y, grad, random, scales, self.step_size)
+        return State(state.y, state.step + 1, evaluation.memory), Move(evaluation, grad)
+
+    def drift(self, state: State, gradient: Tensor, scales: Scales) -> Tensor:
+        return -self.step_size * gradient
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,9 @@ class AdamLangevin:
         return self.noise(step), -self.step_size / (1 - self.beta1**n), (1 - self.beta2**n) ** 0.5
 
     def step(self, state: State, energy: EnergyFunction, random: Noise, scales: Scales) -> tuple[State, Move]:
-        sigma, size, bias = scales
         evaluation, grad = gradient(energy, state, random)
-        first, second = state.moments
-        first.lerp_(grad, 1 - self.beta1)
-        second.mul_(self.beta2).addcmul_(grad, grad, value=1 - self.beta2)
-        scale = second.sqrt().div_(bias).add_(self.eps)
-        drift = torch.div(first, scale, out=scale).mul_(size)
-        noise = _standard(state.y, random).mul_(sigma)
-        new = State(state.y.add_(drift).add_(noise), state.step + 1, evaluation.memory, (first, second))
-        return new, Move(evaluation, grad, drift, noise)
+        adam_(state.y, grad, state.moments, random, scales, (self.beta1, self.beta2), self.eps)
+        return State(state.y, state.step + 1, evaluation.memory, state.moments), Move(evaluation, grad)
 
-
-def _standard(y: Tensor, random: Noise) -> Tensor:
-    return random.normal("langevin", (y.shape[1], y.shape[2]))
+    def drift(self, state: State, gradient: Tensor, scales: Scales) -> Tensor:
+        return adam_drift(state.moments, scales, self.eps)

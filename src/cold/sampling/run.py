@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from cold.errors import ColdError
-from cold.sampling.diagnostics import Info, observe, term_gradients
+from cold.sampling.diagnostics import Info, look_closely, observe, term_gradients
 from cold.sampling.graph import Track
 from cold.sampling.langevin import EnergyFunction, Sampler, State
 from cold.sampling.noise import Rows
+from cold.sampling.update import standard
 
 CHECK = 10  # steps of a track between two looks at its numbers: each look waits for the device
 
@@ -37,10 +38,13 @@ def run(
         if track and step and not watched:
             state, info = track.step(state)
         else:
-            random = rows.at(step)
+            random, scales = rows.at(step), sampler.scales(step)
             norms = term_gradients(energy, state, random) if watched else None
-            state, move = sampler.step(state, energy, random, sampler.scales(step))
-            info = observe(state, step, move, norms)
+            state, move = sampler.step(state, energy, random, scales)
+            info = observe(step, move)
+            if norms is not None:
+                drift, noise = sampler.drift(state, move.gradient, scales), standard(y, random).mul_(scales[0])
+                info = look_closely(info, state, norms, drift, noise)
         if track is None or step % CHECK == 0 or step == steps - 1:
             require_finite(energy.names, info.scores, step)
             require_finite_gradient(energy.names, info.gradient, step)

@@ -1,0 +1,267 @@
+"""Three kernels for a GPU, in Triton: attention behind a text already read, and the two Langevin updates.
+
+Each is one launch where plain torch needs dozens. Nothing here is imported without a GPU; the plain versions stand in
+lm/attention.py and kernels.py, and tests hold the two against each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+WIDEST, LONGEST = 128, 128  # numbers of a head, tokens of a step: what one program holds
+TILE = 64  # keys looked at together
+BLOCK = 1024  # tokens of the vocabulary updated together
+
+
+# -- attention ------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _look(x, keys, bias, scale, seen, exact: tl.constexpr):
+    """Scores of queries and keys, minus infinity where there is no key."""
+    precision: tl.constexpr = "ieee" if exact else "tf32"
+    score = tl.dot(x, tl.trans(keys), input_precision=precision) * scale + bias
+    return tl.where(seen, score, float("-inf"))
+
+
+@triton.jit
+def _attend(
+    q, k, v, ahead_k, ahead_v, mask, out, logsum, scale,
+    q0, q1, q2, k0, k1, k2, v0, v1, v2, a0, a1, a2, m0, m1,
+    heads, group, share, tokens, before, width,
+    rows: tl.constexpr, cols: tl.constexpr, wide: tl.constexpr, exact: tl.constexpr,
+):  # fmt: skip
+    precision: tl.constexpr = "ieee" if exact else "tf32"
+    row, head = tl.program_id(0) // heads, tl.program_id(0) % heads
+    row = row.to(tl.int64)
+    i, d = tl.arange(0, rows), tl.arange(0, wide)
+    here, real = (i < tokens)[:, None], (d < width)[None, :]
+    x = tl.load(q + row * q0 + head * q1 + i[:, None] * q2 + d[None, :], mask=here & real, other=0.0)
+    best = tl.full([rows], float("-inf"), tl.float32)
+    total = tl.zeros([rows], tl.float32)
+    acc = tl.zeros([rows, wide], tl.float32)
+    kv = head // group
+    for first in range(0, before, cols):
+        j = first + tl.arange(0, cols)
+        there = (j < before)[:, None] & real
+        place = (row // share) * a0 + kv * a1 + j[:, None] * a2 + d[None, :]
+        keys = tl.load(ahead_k + place, mask=there, other=0.0)
+        values = tl.load(ahead_v + place, mask=there, other=0.0)
+        seen = here & (j < before)[None, :]
+        bias = tl.load(mask + row * m0 + i[:, None] * m1 + j[None, :], mask=seen, other=0.0).to(tl.float32)
+        score = _look(x, keys, bias, scale, (j < before)[None, :], exact)
+        most = tl.maximum(best, tl.max(score, 1))
+        p, old = tl.exp(score - most[:, None]), tl.exp(best - most)
+        total = total * old + tl.sum(p, 1)
+        acc = acc * old[:, None] + tl.dot(p.to(values.dtype), values, input_precision=precision)
+        best = most
+    for first in range(0, tokens, cols):
+        j = first + tl.arange(0, cols)
+        there = (j < tokens)[:, None] & real
+        keys = tl.load(k + row * k0 + kv * k1 + j[:, None] * k2 + d[None, :], mask=there, other=0.0)
+        values = tl.load(v + row * v0 + kv * v1 + j[:, None] * v2 + d[None, :], mask=there, other=0.0)
+        seen = here & (j < tokens)[None, :]
+        bias = tl.load(mask + row * m0 + i[:, None] * m1 + (before + j)[None, :], mask=seen, other=0.0).to(tl.float32)
+        score = _look(x, keys, bias, scale, (j < tokens)[None, :], exact)
+        most = tl.maximum(best, tl.max(score, 1))
+        p, old = tl.exp(score - most[:, None]), tl.exp(best - most)
+        total = total * old + tl.sum(p, 1)
+        acc = acc * old[:, None] + tl.dot(p.to(values.dtype), values, input_precision=precision)
+        best = most
+    y = acc / total[:, None]
+    place = ((row * tokens + i[:, None]) * heads + head) * width + d[None, :]
+    tl.store(out + place, y.to(x.dtype), mask=here & real)
+    tl.store(logsum + (row * heads + head) * tokens + i, best + tl.log(total), mask=i < tokens)
+
+
+@triton.jit
+def _attend_back(
+    q, k, v, ahead_k, ahead_v, mask, out, logsum, slope, dq, dk, dv, scale,
+    q0, q1, q2, k0, k1, k2, v0, v1, v2, a0, a1, a2, m0, m1,
+    heads, group, share, tokens, before, width,
+    rows: tl.constexpr, cols: tl.constexpr, wide: tl.constexpr, exact: tl.constexpr,
+):  # fmt: skip
+    """One program per row and key head: the text already read takes no gradient."""
+    precision: tl.constexpr = "ieee" if exact else "tf32"
+    kvs = heads // group
+    row, kv = tl.program_id(0) // kvs, tl.program_id(0) % kvs
+    row = row.to(tl.int64)
+    i, d = tl.arange(0, rows), tl.arange(0, wide)
+    here, real = (i < tokens)[:, None], (d < width)[None, :]
+    keys = tl.load(k + row * k0 + kv * k1 + i[:, None] * k2 + d[None, :], mask=here & real, other=0.0)
+    values = tl.load(v + row * v0 + kv * v1 + i[:, None] * v2 + d[None, :], mask=here & real, other=0.0)
+    own_k = tl.zeros([rows, wide], tl.float32)
+    own_v = tl.zeros([rows, wide], tl.float32)
+    square = here & (i < tokens)[None, :]
+    own_bias = tl.load(mask + row * m0 + i[:, None] * m1 + (before + i)[None, :], mask=square, other=0.0).to(tl.float32)
+    for head in range(kv * group, kv * group + group):
+        x = tl.load(q + row * q0 + head * q1 + i[:, None] * q2 + d[None, :], mask=here & real, other=0.0)
+        place = ((row * tokens + i[:, None]) * heads + head) * width + d[None, :]
+        pull = tl.load(slope + place, mask=here & real, other=0.0)
+        said = tl.load(out + place, mask=here & real, other=0.0)
+        level = tl.load(logsum + (row * heads + head) * tokens + i, mask=i < tokens, other=0.0)
+        mean = tl.sum(pull.to(tl.float32) * said.to(tl.float32), 1)
+        own_q = tl.zeros([rows, wide], tl.float32)
+        for first in range(0, before, cols):
+            j = first + tl.arange(0, cols)
+            there = (j < before)[:, None] & real
+            old = (row // share) * a0 + kv * a1 + j[:, None] * a2 + d[None, :]
+            old_keys = tl.load(ahead_k + old, mask=there, other=0.0)
+            old_values = tl.load(ahead_v + old, mask=there, other=0.0)
+            seen = here & (j < before)[None, :]
+            bias = tl.load(mask + row * m0 + i[:, None] * m1 + j[None, :], mask=seen, other=0.0).to(tl.float32)
+            p = tl.where(seen, tl.exp(_look(x, old_keys, bias, scale, seen, exact) - level[:, None]), 0.0)
+            back = tl.dot(pull, tl.trans(old_values), input_precision=precision)
+            turn = p * (back - mean[:, None]) * scale
+            own_q += tl.dot(turn.to(x.dtype), old_keys, input_precision=precision)
+        p = tl.where(square, tl.exp(_look(x, keys, own_bias, scale, square, exact) - level[:, None]), 0.0)
+        back = tl.dot(pull, tl.trans(values), input_precision=precision)
+        turn = (p * (back - mean[:, None]) * scale).to(x.dtype)
+        own_q += tl.dot(turn, keys, input_precision=precision)
+        own_k += tl.dot(tl.trans(turn), x, input_precision=precision)
+        own_v += tl.dot(tl.trans(p.to(x.dtype)), pull, input_precision=precision)
+        tl.store(dq + place, own_q.to(x.dtype), mask=here & real)
+    place = ((row * tokens + i[:, None]) * kvs + kv) * width + d[None, :]
+    tl.store(dk + place, own_k.to(keys.dtype), mask=here & real)
+    tl.store(dv + place, own_v.to(keys.dtype), mask=here & real)
+
+
+class Attend(torch.autograd.Function):
+    """[rows, tokens, heads, width] of queries q, keys k and values v [rows, heads, tokens, width].
+
+    `ahead` [texts, heads, before, width]: keys and values that come first; rows / texts neighbouring rows share one.
+    `mask` [rows, 1, tokens, before + tokens] is added to the scores.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, ahead_k: Tensor, ahead_v: Tensor, mask: Tensor, scale: float
+    ) -> Tensor:
+        rows, heads, tokens, width = q.shape
+        out = q.new_empty(rows, tokens, heads, width)
+        logsum = torch.empty(rows, heads, tokens, dtype=torch.float32, device=q.device)
+        numbers, choices = _shape(q, k, v, ahead_k, mask)
+        _attend[(rows * heads,)](q, k, v, ahead_k, ahead_v, mask, out, logsum, scale, *numbers, **choices)
+        ctx.save_for_backward(q, k, v, ahead_k, ahead_v, mask, out, logsum)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, ahead_k, ahead_v, mask, out, logsum = ctx.saved_tensors
+        rows, _, tokens, width = q.shape
+        dq = torch.empty_like(out)
+        dk, dv = (q.new_empty(rows, tokens, k.shape[1], width) for _ in "kv")
+        slope, (numbers, choices) = grads[0].contiguous(), _shape(q, k, v, ahead_k, mask)
+        _attend_back[(rows * k.shape[1],)](
+            q, k, v, ahead_k, ahead_v, mask, out, logsum, slope, dq, dk, dv, ctx.scale, *numbers, **choices
+        )
+        return dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2), None, None, None, None
+
+
+def fits(q: Tensor, ahead: Tensor) -> bool:
+    """Whether the kernel holds such queries; otherwise the library's attention does it."""
+    return q.shape[2] <= LONGEST and q.shape[3] <= WIDEST and q.shape[0] % ahead.shape[0] == 0
+
+
+def _shape(q: Tensor, k: Tensor, v: Tensor, ahead: Tensor, mask: Tensor) -> tuple[tuple[int, ...], dict[str, Any]]:
+    """Strides and sizes, and how much a program holds."""
+    rows, heads, tokens, width = q.shape
+    held = max(16, triton.next_power_of_2(tokens))
+    numbers = (
+        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *ahead.stride()[:3], mask.stride(0), mask.stride(2),
+        heads, heads // k.shape[1], rows // ahead.shape[0], tokens, ahead.shape[2], width,
+    )  # fmt: skip
+    choices = {
+        "rows": held,
+        "cols": min(TILE, max(16, triton.next_power_of_2(max(tokens, min(ahead.shape[2], TILE))))),
+        "wide": max(16, triton.next_power_of_2(width)),
+        "exact": q.dtype == torch.float32,
+        "num_warps": 4 if held <= 64 else 8,
+    }
+    return numbers, choices
+
+
+# -- Langevin -------------------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _mix(x, key):
+    """As sampling/noise.py: the finalizer of MurmurHash3 with a key mixed in between."""
+    x = x ^ ((x >> 16) & 0xFFFF)
+    x = x * -2048144789
+    x = x ^ key
+    x = x ^ ((x >> 13) & 0x7FFFF)
+    x = x * -1028477387
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+@triton.jit
+def _uniform(keys, row, place, pair):
+    first, second = tl.load(keys + 2 * row), tl.load(keys + 2 * row + 1)
+    head = _mix(first + place, second)
+    tail = _mix(second ^ place, head)
+    x = _mix(pair * -1640531527 + head, tail)
+    return (((x >> 9) & 0x7FFFFF).to(tl.float32) + 0.5) * 1.1920928955078125e-07
+
+
+@triton.jit
+def _normal(radii, angles, row, position, step, token):
+    place = position * 668265263 + step * -1640531527
+    radius = tl.sqrt(-2.0 * tl.log(_uniform(radii, row, place, token // 2)))
+    angle = _uniform(angles, row, place, token // 2) * 6.283185307179586
+    return tl.where(token % 2 == 0, tl.cos(angle), tl.sin(angle)) * radius
+
+
+@triton.jit
+def _walk(y, grad, radii, angles, step, scales, size, positions, vocab, block: tl.constexpr):
+    at = tl.program_id(0)
+    token = tl.program_id(1) * block + tl.arange(0, block)
+    inside = token < vocab
+    place = at.to(tl.int64) * vocab + token
+    noise = _normal(radii, angles, at // positions, at % positions, tl.load(step).to(tl.int32), token)
+    drift = -size * tl.load(grad + place, mask=inside)
+    tl.store(y + place, tl.load(y + place, mask=inside) + drift + noise * tl.load(scales), mask=inside)
+
+
+@triton.jit
+def _walk_adam(
+    y, grad, m, s, radii, angles, step, scales, keep1, keep2, eps, positions, vocab, block: tl.constexpr
+):  # fmt: skip
+    at = tl.program_id(0)
+    token = tl.program_id(1) * block + tl.arange(0, block)
+    inside = token < vocab
+    place = at.to(tl.int64) * vocab + token
+    noise = _normal(radii, angles, at // positions, at % positions, tl.load(step).to(tl.int32), token)
+    sigma, size, bias = tl.load(scales), tl.load(scales + 1), tl.load(scales + 2)
+    g = tl.load(grad + place, mask=inside)
+    first = tl.load(m + place, mask=inside)
+    first += (g - first) * keep1
+    second = tl.load(s + place, mask=inside) * keep2 + g * g * (1.0 - keep2)
+    drift = first / (tl.sqrt(second) / bias + eps) * size
+    tl.store(m + place, first, mask=inside)
+    tl.store(s + place, second, mask=inside)
+    tl.store(y + place, tl.load(y + place, mask=inside) + drift + noise * sigma, mask=inside)
+
+
+def walk_(y: Tensor, grad: Tensor, keys: tuple[Tensor, Tensor], step: Tensor, scales: Tensor, size: float) -> None:
+    rows, positions, vocab = y.shape
+    grid = (rows * positions, triton.cdiv(vocab, BLOCK))
+    _walk[grid](y, grad, *keys, step, scales, size, positions, vocab, block=BLOCK)
+
+
+def walk_adam_(
+    y: Tensor, grad: Tensor, moments: tuple[Tensor, ...], keys: tuple[Tensor, Tensor], step: Tensor, scales: Tensor,
+    betas: tuple[float, float], eps: float,
+) -> None:  # fmt: skip
+    rows, positions, vocab = y.shape
+    grid = (rows * positions, triton.cdiv(vocab, BLOCK))
+    beta1, beta2 = betas
+    _walk_adam[grid](
+        y, grad, *moments, *keys, step, scales, 1 - beta1, beta2, eps, positions, vocab, block=BLOCK
+    )  # fmt: skip
