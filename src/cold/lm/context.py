@@ -103,6 +103,11 @@ class Context:
         plain = (self.lm.encode(text.strip()) if isinstance(text, str) else list(text) for text in _entries(self.left))
         return self._repeat([ids[::-1] for ids in plain])
 
+    @cached_property
+    def prefix(self) -> Prefix:
+        """What stands before y, read: once, for every stage that starts from there."""
+        return Prefix.of(self.lm, self.before)
+
     def bind(self, rows: int, length: int) -> Reader:
         """Encode what does not change between steps."""
         return Reader(self, rows, length)
@@ -145,7 +150,7 @@ class Reader:
         lm, after = context.lm, context.after
         check_window(lm, [b + a for b, a in zip(context.before, after, strict=True)], length)
         self.context, self.length = context, length
-        self.prefix = Prefix.of(lm, context.before)
+        self.prefix = context.prefix
         index = torch.arange(context.examples, device=lm.device).repeat_interleave(rows // context.examples)
         self.first = None if self.prefix.states is None else self.prefix.states[index]
         if not lm.looks_ahead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from cold.errors import ColdError
 from cold.lm.model import KeyValues, LanguageModel
+
+TOGETHER = 64  # texts read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +27,11 @@ class Prefix:
     @classmethod
     @torch.no_grad()
     def of(cls, lm: LanguageModel, texts: Sequence[Sequence[int]]) -> Prefix:
-        """Each distinct text is read alone (no padding inside attention), then the rows are stacked."""
+        """Each distinct text is read once, with those of its own length (no padding inside attention)."""
         check_window(lm, texts)
         distinct = {tuple(ids): None for ids in texts}
-        read = {ids: _read_one(lm, ids) for ids in distinct}
+        by_size = {ids: found for size in {len(ids) for ids in distinct} for ids, found in _read(lm, distinct, size)}
+        read = {ids: by_size[ids] for ids in distinct}
         longest = max(len(ids) for ids in distinct)
         mask = torch.zeros(len(distinct), longest, dtype=torch.long, device=lm.device)
         for row, ids in enumerate(distinct):
@@ -92,13 +95,22 @@ def require_window(lm: LanguageModel, tokens: int) -> None:
         )
 
 
-def _read_one(lm: LanguageModel, ids: Sequence[int]) -> tuple[KeyValues, Tensor]:
-    if not ids:
-        return (), torch.empty(0)
-    row = torch.tensor([list(ids)], device=lm.device)
-    positions = torch.arange(len(ids), device=lm.device)[None]
-    states, past = lm.states(lm.embed(row), (), torch.ones_like(row), positions)
-    return past, states[:, -1]
+def _read(
+    lm: LanguageModel, texts: Iterable[tuple[int, ...]], size: int
+) -> Iterator[tuple[tuple[int, ...], tuple[KeyValues, Tensor]]]:
+    """The texts of that size, each with its keys and values and its last state."""
+    alike = [ids for ids in texts if len(ids) == size]
+    for first in range(0, len(alike), TOGETHER):
+        some = alike[first : first + TOGETHER]
+        if not size:
+            yield some[0], ((), torch.empty(0))
+            continue
+        rows = torch.tensor(some, device=lm.device)
+        positions = torch.arange(size, device=lm.device).expand(len(some), -1)
+        states, past = lm.states(lm.embed(rows), (), torch.ones_like(rows), positions)
+        for n, ids in enumerate(some):
+            one = slice(n, n + 1)
+            yield ids, (tuple((k[one], v[one]) for k, v in past), states[one, -1])
 
 
 def _stack(rows: list[Tensor], longest: int) -> Tensor:

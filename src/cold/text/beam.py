@@ -11,7 +11,6 @@ from torch import Tensor
 
 from cold.lm.context import starts_line
 from cold.lm.model import LanguageModel
-from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
 from cold.text import sentences
 from cold.text.complete import repeats
@@ -55,7 +54,7 @@ class Beam:
         rows, examples = y.shape[0], problems.story.examples
         samples = rows // examples
         writer = _Writer(self, problems)
-        prefix = Prefix.of(problems.lm, [ids for ids in problems.story.left_ids for _ in range(samples)])
+        prefix = problems.story.prefix.select([row // samples for row in range(rows)])
         beams = {row: [Hypothesis()] for row in range(rows)}
         finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
         advice = self._advice(y)
@@ -66,10 +65,11 @@ class Beam:
             scores = prefix.logits.masked_fill(writer.never, -float("inf")).log_softmax(-1)
             if t < y.shape[1]:
                 scores = scores + advice[[row for row, beam in beams.items() for _ in beam], t]
+            offers = writer.offers([(row // samples, h) for row, beam in beams.items() for h in beam], scores)
             parents: list[int] = []
             start, grown = 0, {}
             for row, beam in beams.items():
-                survivors, done = writer.grow(row // samples, beam, scores[start : start + len(beam)])
+                survivors, done = writer.grow(row // samples, beam, offers[start : start + len(beam)])
                 finished[row] += done
                 if survivors and not writer.satisfied(row // samples, finished[row], survivors):
                     grown[row] = [hypothesis for _, hypothesis in survivors]
@@ -95,7 +95,7 @@ class Beam:
             return [found[0] for found in best]
         samples = len(best) // len(rights)
         flat = [(row, h) for row, found in enumerate(best) for h in found]
-        lefts = Prefix.of(problems.lm, problems.story.left_ids).select([row // samples for row, _ in flat])
+        lefts = problems.story.prefix.select([row // samples for row, _ in flat])
         texts = [[*h.ids, *rights[row // samples]] for row, h in flat]
         joint = log_likelihood(lefts, texts).tolist()
         scored = [(row, score / len(text), h) for (row, h), score, text in zip(flat, joint, texts, strict=True)]
@@ -136,19 +136,29 @@ class _Writer:
         cache = {left: _openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]
 
+    def offers(self, beams: Sequence[tuple[int, Hypothesis]], scores: Tensor) -> list[dict[int, float]]:
+        """What may follow each hypothesis: the best tokens, and the next ones of its words."""
+        if not beams[0][1].ids:
+            opening = torch.stack(self.openers)[[example for example, _ in beams]]
+            scores = scores.masked_fill(~opening, -float("inf"))
+        top = scores.topk(min(self.beam.top, scores.shape[-1]), dim=-1)
+        pieces = [self._pieces(example, old) for example, old in beams]
+        most = max(map(len, pieces))
+        index = torch.tensor([row + row[:1] * (most - len(row)) for row in pieces], device=scores.device)
+        asked = scores.gather(-1, index).tolist()
+        best = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        return [
+            dict(zip(*found, strict=True)) | dict(zip(row, values, strict=False))
+            for found, row, values in zip(best, pieces, asked, strict=True)
+        ]
+
     def grow(
-        self, example: int, beam: Sequence[Hypothesis], scores: Tensor
+        self, example: int, beam: Sequence[Hypothesis], offered: Sequence[dict[int, float]]
     ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
         """The best continuations of one row, with the index of their parent, and the sentences that ended."""
         banks: dict[int, list[tuple[int, Hypothesis]]] = {}
         done: list[Hypothesis] = []
-        if not beam[0].ids:
-            scores = scores.masked_fill(~self.openers[example], -float("inf"))
-        top = scores.topk(min(self.beam.top, scores.shape[-1]), dim=-1)
-        for parent, old in enumerate(beam):
-            offers = dict(zip(top.indices[parent].tolist(), top.values[parent].tolist(), strict=True))
-            for token in self._pieces(example, old):
-                offers.setdefault(token, float(scores[parent, token]))
+        for parent, (old, offers) in enumerate(zip(beam, offered, strict=True)):
             for token in [*repeats(old.ids, self.beam.no_repeat), *self._echoes(example, old.ids)]:
                 offers.pop(token, None)
             for token, value in offers.items():
@@ -173,6 +183,8 @@ class _Writer:
         return all(_merit(h) < best for _, h in going)
 
     def _judge(self, example: int, new: Hypothesis) -> Hypothesis:
+        if not self.required[example]:
+            return new
         found = met(new.text, self.required[example])
         pairs = list(zip(self.required[example], self.pieces[example], strict=True))
         whole = sum(len(ids) for word, ids in pairs if word in found)

@@ -11,7 +11,6 @@ from torch import Tensor
 from cold.errors import ColdError
 from cold.lm.candidates import top_k_mask
 from cold.lm.context import Context
-from cold.lm.prefix import Prefix
 from cold.text.problems import Problems
 
 Discretize = Callable[[Problems, Tensor], list[list[int]]]  # problems and logits -> token ids per row
@@ -47,7 +46,7 @@ class TopK:
         extra = torch.zeros(rows, lm.vocab, dtype=torch.bool, device=y.device)
         for example, tokens in enumerate(widen):
             extra[example * samples : (example + 1) * samples, list(tokens)] = True
-        prefix = Prefix.of(lm, [ids for ids in story.left_ids for _ in range(samples)])
+        prefix = story.prefix.select([row // samples for row in range(rows)])
         chosen: list[Tensor] = []
         for t in range(length):
             assert prefix.logits is not None

@@ -28,7 +28,7 @@ class Greedy:
 
     def logits(self, story: Context, length: int) -> Tensor:
         lm = story.lm
-        return _unroll(lm, Prefix.of(lm, story.left_ids), length, lambda _, x: lm.embed(x.argmax(-1, keepdim=True)))
+        return _unroll(lm, story.prefix, length, lambda _, x: lm.embed(x.argmax(-1, keepdim=True)))
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,7 @@ class SoftUnroll:
 
     def logits(self, story: Context, length: int) -> Tensor:
         lm = story.lm
-        prefix = Prefix.of(lm, story.left_ids)
-        return _unroll(lm, prefix, length, lambda _, x: lm.embed_soft(x.softmax(-1)[:, None])) / self.temperature
+        return _unroll(lm, story.prefix, length, lambda _, x: lm.embed_soft(x.softmax(-1)[:, None])) / self.temperature
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Sampled:
             drawn.append(noisy.argmax(-1, keepdim=True))
             return lm.embed(drawn[-1])
 
-        prefix = Prefix.of(lm, problems.story.left_ids).select(rows)
+        prefix = problems.story.prefix.select(rows)
         logits = _unroll(lm, prefix, problems.length, draw)
         best = logits.amax(-1, keepdim=True)
         return logits.scatter(-1, torch.stack(drawn, 1), best + self.lift)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 
 from cold.errors import ColdError
 from cold.lm.model import LanguageModel
@@ -44,9 +45,15 @@ def content_words(text: str, without: str = "") -> list[str]:
 
 def met(text: str, wanted: Sequence[str]) -> list[str]:
     """Those of the wanted words or phrases that stand in the text, in any letter case, as whole words."""
-    line = " " + " ".join(words_of(text)) + " "
-    phrases = [(phrase, " ".join(words_of(phrase))) for phrase in wanted]
-    return [phrase for phrase, words in phrases if words and f" {words} " in line]
+    if not wanted:
+        return []
+    line = f" {' '.join(words_of(text))} "
+    return [phrase for phrase in wanted if (words := _bare(phrase)) and f" {words} " in line]
+
+
+@cache
+def _bare(phrase: str) -> str:
+    return " ".join(words_of(phrase))
 
 
 def word_ids(lm: LanguageModel, word: str) -> list[int]:
