@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import step
+from benchmarks.shapes import make
+from cold.lm.load import choose_device, choose_dtype
 
 SWEEPS = {
     "samples": [1, 2, 4, 8, 16, 32, 64, 128, 256],
@@ -27,19 +30,32 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="folder for growth.json and three pictures")
+    parser.add_argument("--plot", type=Path, metavar="GROWTH.json", help="only draw what was measured before")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.plot:
+        for name, rows in json.loads(args.plot.read_text()).items():
+            draw(name, rows, args.out / f"{name}.png")
+        return
     found: dict[str, list[dict[str, Any]]] = {}
+    args.place = choose_device(args.device)
+    args.kind = choose_dtype("auto", args.place)
+    args.dtype, args.energy, args.total = str(args.kind).removeprefix("torch."), "abductive", 2000
+    models = tuple(make(args.shape, args.place, args.kind, way) for way in (False, True))
+    machine = step.measure_machine(args.place, args.kind)
+    ways = ("graph",) if args.place.type == "cuda" else ("eager",)
     for name, values in SWEEPS.items():
-        print(f"-- {name}")
+        print(f"-- {name}\n{step.HEADER}")
         found[name] = []
         for value in (v for v in values if v <= args.most):
-            given = {**FIXED, name: value}
-            options = [word for key, number in given.items() for word in (f"--{key}", str(number))]
-            options += ["--shape", args.shape, "--steps", str(args.steps), "--device", args.device, "--no-literal"]
-            found[name] += step.main(options)
+            given = argparse.Namespace(**{**vars(args), **FIXED, name: value})
+            found[name].append(step.measure(given, given.samples, models, machine, ways))
+            print(f"{step.line(found[name][-1], args.total)}   {name} {value}", flush=True)
         (args.out / "growth.json").write_text(json.dumps(found, indent=1) + "\n")  # what is done is kept
-        draw(name, found[name], args.out / f"{name}.png")
+        if find_spec("matplotlib"):
+            draw(name, found[name], args.out / f"{name}.png")
+    if not find_spec("matplotlib"):
+        print(f"no pictures without matplotlib: install it and run with --plot {args.out / 'growth.json'}")
 
 
 def draw(name: str, rows: list[dict[str, Any]], path: Path) -> None:

@@ -9,14 +9,13 @@ Arms differ in nothing but the term. Pairs come from the three quarters of the f
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.data import repetition, rouge_l, tuning
 from cold.lm import LanguageModel, load
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
@@ -41,39 +40,11 @@ detach = {detach}
 """
 
 
-def tuning(key: str) -> bool:
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 4 == 0
-
-
-def words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
-
-
-def rouge_l(text: str, references: list[str]) -> float:
-    """100 x the best F1 of the longest common subsequence of words."""
-    return 100 * max(_f1(words(text), words(reference)) for reference in references)
-
-
-def _f1(left: list[str], right: list[str]) -> float:
-    row = [0] * (len(right) + 1)
-    for word in left:
-        before = row[:]
-        for i, other in enumerate(right):
-            row[i + 1] = before[i] + 1 if word == other else max(before[i + 1], row[i])
-    return 2 * row[-1] / (len(left) + len(right)) if row[-1] else 0.0
-
-
 def nll_right(lm: LanguageModel, left: str, text: str, right: str) -> float:
     """Nats per token of the right text after left and text."""
     ids = lm.encode_after(" " + right)
     prefix = Prefix.of(lm, [[lm.separator, *lm.encode(f"{left} {text}")]])
     return -float(log_likelihood(prefix, [ids])[0]) / len(ids)
-
-
-def repetition(text: str) -> float:
-    """Share of words that were there before."""
-    found = words(text)
-    return 1 - len(set(found)) / max(1, len(found))
 
 
 def run_arm(

@@ -15,7 +15,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,12 @@ WEIGHTS = {
     "abductive": {"fluency": 0.30, "fluency_reverse": 0.20, "future": 0.48, "similarity": 0.02},
     "counterfactual": {"fluency": 0.64, "fluency_reverse": 0.16, "similarity": 0.20},
 }
+
+
+HEADER = (
+    f"{'shape':12} {'samples':>7} {'graph ms':>9} {'eager ms':>9} {'literal ms':>10} {'speed-up':>8} "
+    f"{'limit ms':>9} {'ratio':>6} {'GiB':>5} {'samples/s':>10} {'s/sample':>9}"
+)
 
 
 class Machine(NamedTuple):
@@ -107,7 +113,9 @@ def build(energy: str, forward: Any, backward: Any, texts: dict[str, Tensor]) ->
     return total
 
 
-def measure(args: argparse.Namespace, samples: int, models: tuple[Any, Any], machine: Machine) -> dict[str, Any]:
+def measure(
+    args: argparse.Namespace, samples: int, models: tuple[Any, ...], machine: Machine, ways: Sequence[str] = ()
+) -> dict[str, Any]:
     device, forward, backward = args.place, *models
     draw = torch.Generator().manual_seed(0)
     texts = {
@@ -120,7 +128,7 @@ def measure(args: argparse.Namespace, samples: int, models: tuple[Any, Any], mac
     rows, steps = Rows(range(samples), device), args.steps + 5 * GROUP
     found: dict[str, Any] = {"shape": args.shape, "energy": args.energy, "samples": samples, "length": args.length}
     found |= {"left": args.left, "dtype": args.dtype, "steps": args.steps}
-    for way in ("eager", "graph") if device.type == "cuda" else ("eager",):
+    for way in ways or (("eager", "graph") if device.type == "cuda" else ("eager",)):
         if device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
@@ -203,8 +211,7 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
         return []
     machine = measure_machine(args.place, args.kind)
     print(f"{args.place}, {args.dtype}: {machine.flops / 1e12:.1f} TFLOP/s, {machine.bytes / 1e9:.0f} GB/s")
-    print(f"{'shape':12} {'samples':>7} {'graph ms':>9} {'eager ms':>9} {'literal ms':>10} {'speed-up':>8} "
-          f"{'limit ms':>9} {'ratio':>6} {'GiB':>5} {'samples/s':>10} {'s/sample':>9}")  # fmt: skip
+    print(HEADER)
     found = []
     for count in samples:
         row = measure(args, count, models, machine)  # type: ignore[arg-type]
@@ -220,10 +227,10 @@ def main(argv: list[str] | None = None) -> list[dict[str, Any]]:
 def line(row: dict[str, Any], total: int) -> str:
     best = row.get("graph") or row["eager"]
     show = lambda value: "-" if value is None else f"{value * 1e3:.2f}"  # noqa: E731
-    gain = "-" if row["literal"] is None else f"{row['literal'] / best:.1f} x"
+    gain = "-" if row.get("literal") is None else f"{row['literal'] / best:.1f} x"
     memory = f"{row['memory_gib']:.1f}" if "memory_gib" in row else "-"
-    return (f"{row['shape']:12} {row['samples']:7} {show(row.get('graph')):>9} {show(row['eager']):>9} "
-            f"{show(row['literal']):>10} {gain:>8} {show(row['limit']):>9} {row['ratio']:6.2f} {memory:>5} "
+    return (f"{row['shape']:12} {row['samples']:7} {show(row.get('graph')):>9} {show(row.get('eager')):>9} "
+            f"{show(row.get('literal')):>10} {gain:>8} {show(row['limit']):>9} {row['ratio']:6.2f} {memory:>5} "
             f"{row['samples'] / (best * total):10.4f} {row['seconds_a_sample']:9.3f}")  # fmt: skip
 
 

@@ -159,7 +159,7 @@ class Writer:
         self.since.copy_((self.since + 1).masked_fill(over, 0))
 
     def _norm(self, norm: Any, x: Tensor) -> Tensor:
-        return F.rms_norm(x, x.shape[-1:], norm.weight, norm.variance_epsilon)
+        return F.rms_norm(x, x.shape[-1:], norm.weight, self.config.rms_norm_eps)
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.view(x.shape[0], -1, self.width)

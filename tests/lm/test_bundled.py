@@ -38,7 +38,7 @@ def test_the_two_together_are_at_most_32_megabytes() -> None:
 def test_each_is_an_ordinary_llama_that_knows_its_direction(pair) -> None:
     for name, lm in pair.items():
         assert type(lm.model).__name__ == "LlamaForCausalLM"
-        assert 25e6 < sum(p.numel() for p in lm.model.parameters()) < 40e6
+        assert 25e6 < sum(p.numel() for p in lm.model.parameters()) < 42e6
         assert lm.reverse == (name == "mini-reverse")
         assert lm.model.get_input_embeddings().weight is lm.model.get_output_embeddings().weight
         assert lm.fingerprint
@@ -48,14 +48,17 @@ def test_each_finds_stories_likely_in_its_own_direction_and_absurd_in_the_other(
     # these stories were prompts for the sampled text: a check that the weights are whole, not a measure of quality
     assert bits(pair["mini"], reverse=False) < 1.15
     assert bits(pair["mini-reverse"], reverse=True) < 1.25
+    assert bits(pair["mini-reverse"], reverse=True) < 1.03 * bits(pair["mini"], reverse=False)
     assert bits(pair["mini"], reverse=True) > 2
     assert bits(pair["mini-reverse"], reverse=False) > 2
 
 
 def test_the_reverse_model_knows_where_a_text_begins(pair) -> None:
     lm = pair["mini-reverse"]
-    opening = lm.encode("My dog ran away.")  # without a space: nothing stands before it
-    going_on = lm.encode(" He ran away.")
+    # of the length of a story: it has seen few shorter ones
+    rest = " I looked for him all day, but I could not find him. In the evening he came back on his own."
+    opening = lm.encode("My dog ran away on Monday." + rest)  # without a space: nothing stands before it
+    going_on = lm.encode(" He ran away." + rest)
     ends = []
     for ids in (opening, going_on):
         logits = lm.model(torch.tensor([[lm.separator, *reversed(ids)]])).logits[0, -1]

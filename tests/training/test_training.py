@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from cold.lm.pack import expand, expand_table, squeeze, squeeze_table
 from tiny import SENTENCES, tiny_lm
 from training import network, prepare
+from training.blend import blend
 from training.head import Head, chunk_loss
 from training.recipe import read_recipe
 from training.sample import Generate, Prompts, Writer
@@ -285,6 +286,17 @@ def test_a_model_grows_from_a_smaller_one_without_a_step_back(room: Path, data: 
     given = ["--table", str(room / "small" / "table.safetensors"), "--layers", "3", "--recipe", str(still)]
     grown = leg(room, data, "reverse", room / "grown", "--start", str(room / "small"), *given)[-1]["bits_per_character"]
     assert grown == pytest.approx(small, rel=1e-4)
+
+
+def test_a_blend_lies_between_two_trainings_and_shrinks_what_a_grown_layer_adds() -> None:
+    adds = "layers.1.mlp.down_proj.weight"
+    first = {"layers.0.mlp.down_proj.weight": torch.tensor([1.0, 2.0])}
+    second = {"layers.0.mlp.down_proj.weight": torch.tensor([3.0, 6.0]), adds: torch.tensor([4.0])}
+    second["layers.1.mlp.up_proj.weight"] = torch.tensor([5.0])
+    mixed = blend(first, second, share=0.25, grown=0.5)
+    assert mixed["layers.0.mlp.down_proj.weight"].tolist() == [1.5, 3.0]
+    assert mixed[adds].tolist() == [2.0]
+    assert mixed["layers.1.mlp.up_proj.weight"].tolist() == [5.0]
 
 
 def test_a_leg_goes_on_from_disk_and_warms_up_again_where_the_optimizer_is_missing(room: Path, data: Path) -> None:
