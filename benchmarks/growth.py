@@ -71,6 +71,11 @@ def draw(name: str, rows: list[dict[str, Any]], path: Path) -> None:
             axes.plot(values, [1e3 * row[way] for row in rows], style, label=way)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.set_xticks(values, [str(value) for value in values])
+    axes.minorticks_off()
+    low, high = axes.get_ylim()
+    ticks = [tick for power in range(-3, 5) for tick in (10.0**power, 3 * 10.0**power) if low < tick < high]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     fixed = ", ".join(f"{key} {value}" for key, value in FIXED.items() if key != name)
     axes.set(xlabel=name, ylabel="milliseconds a step", title=f"{rows[0]['shape']}, {rows[0]['dtype']}, {fixed}")
     axes.legend()
