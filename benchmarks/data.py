@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from cold.tasks import examples
+from cold.evaluation.datasets import Item, in_split, read
 from cold.text.problems import Example
 from cold.text.words import met
 
 
-class Item(NamedTuple):
-    key: str
-    example: Example
-    references: list[str]
-
-
-def tuning(key: str) -> bool:
-    """A quarter of every file is for tuning; what is reported comes from the rest."""
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 4 == 0
-
-
 def read_items(task: str, path: Path, tune: bool = False) -> list[Item]:
-    """aNLG's JSON (abductive) or CommonGen's JSON lines (lexical), as published."""
-    text = path.read_text(encoding="utf-8")
-    if task == "abductive":
-        pairs = json.loads(text).items()
-        items = [Item(k, examples.abductive(x["obs1"], x["obs2"]), x["gold_labels"]) for k, x in pairs]
-    else:
-        sets = [json.loads(line) for line in text.splitlines() if line.strip()]
-        items = [Item(x["concept_set"], examples.lexical(x["concept_set"].split("#")), x["scene"]) for x in sets]
-    return [item for item in items if tuning(item.key) == tune]
+    """The whole entries of a file's tuning quarter, or of the rest."""
+    found = [entry for entry in read(task, path) if isinstance(entry, Item)]
+    return [item for item in found if in_split(item, "tune" if tune else "report")]
 
 
 def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def rouge_l(text: str, references: list[str]) -> float:
+def rouge_l(text: str, references: Sequence[str]) -> float:
     """100 x the best F1 of the longest common subsequence of words."""
     return 100 * max(_f1(words(text), words(reference)) for reference in references)
 

@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import repetition, rouge_l, tuning
+from benchmarks.data import repetition, rouge_l
+from cold.evaluation.datasets import tuned_on
 from cold.lm import LanguageModel, load
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     parser.add_argument("--out", type=Path, default=Path("reverse_term.jsonl"))
     args = parser.parse_args()
-    items = {key: item for key, item in json.loads(args.data.read_text()).items() if tuning(key) == args.tuning}
+    items = {key: item for key, item in json.loads(args.data.read_text()).items() if tuned_on(key) == args.tuning}
     items = dict(list(items.items())[args.first : args.first + args.pairs])
     models = load(args.model), load(args.reverse, reverse=True)
     arms = {"without": preset_text(args.preset)}

@@ -49,7 +49,7 @@ def run_arm(task: str, name: str, recipe: Recipe, lm: LanguageModel, items: list
     found = dict(decode_many(recipe, lm, None, [item.example for item in items]))
     judged = [judge(task, items[i], found[i]) for i in range(len(items))]
     mean = {key: statistics.fmean(j[key] for j in judged if not math.isnan(j[key])) for key in judged[0]}
-    texts = {items[i].key: found[i].text for i in range(len(items))}
+    texts = {items[i].id: found[i].text for i in range(len(items))}
     row = {"task": task, "arm": name, "steps": recipe.steps, "examples": len(items), "samples": recipe.samples}
     return {**row, "seconds": time.monotonic() - begun, "seed": recipe.seed, "model": lm.name, **mean, "texts": texts}
 

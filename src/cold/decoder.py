@@ -43,7 +43,8 @@ class Decoding(NamedTuple):
 
     samples: list[Sample]
     order: list[int]
-    trace: list[Info]  # of the whole batch
+    trace: Sequence[Info]  # of the whole batch
+    rows: range = range(0)  # which of it are this example's
 
     @property
     def best(self) -> Sample:
@@ -83,8 +84,19 @@ class Decoder:
     def finish(self, problems: Problems, y: Tensor, seeds: Sequence[int], trace: list[Info]) -> list[Decoding]:
         """From a soft sequence, finished or not, to ranked texts."""
         texts = self.complete(problems, self.discretize(problems, y))
-        soft = _evaluate(problems, y, seeds)
+        return self.judge(problems, texts, seeds, _evaluate(problems, y, seeds), trace)
+
+    def judge(
+        self,
+        problems: Problems,
+        texts: Sequence[str],
+        seeds: Sequence[int],
+        soft: Sequence[Sequence[float]] | None = None,
+        trace: Sequence[Info] = (),
+    ) -> list[Decoding]:
+        """Texts, ours or another decoder's, with their energies, ranked; `soft`: the terms of what they came from."""
         hard = score_texts(problems, texts, seeds)
+        soft = soft or [[float("nan")] * len(problems.energy.terms)] * len(texts)
         samples = len(seeds) // problems.story.examples
         decodings = []
         for number, example in enumerate(problems.examples):
@@ -101,7 +113,7 @@ class Decoder:
                 )
                 for i, row in enumerate(rows)
             ]
-            decodings.append(Decoding(found, ranking.order, trace))
+            decodings.append(Decoding(found, ranking.order, trace, rows))
         return decodings
 
 

@@ -141,6 +141,34 @@ def sample(
     return decode("sample", recipe, example, options)
 
 
+@app.command()
+@decoding
+def run(
+    options: Options,
+    task: Annotated[str, typer.Argument(help="abductive, counterfactual or lexical.")],
+    out: Annotated[Path, typer.Option(help="The run file; if it is there, the run goes on with what is missing.")],
+    data: Annotated[
+        Path | None, typer.Option(help="aNLG, TimeTravel, CommonGen or JSON lines of your own; none: a few of ours.")
+    ] = None,
+    method: Annotated[str, typer.Option(help="cold, left-only (sampled) or left-only-greedy.")] = "cold",
+    preset: Preset = "fast",
+    split: Annotated[
+        str, typer.Option(help="tune (a quarter of the file, by a hash of the id), report or all.")
+    ] = "all",
+    limit: Annotated[int | None, typer.Option(help="At most so many examples.")] = None,
+) -> int:
+    """Decode every example of a file into RUN.jsonl, resumably.
+
+    Example:  cold run lexical --model mini --out run.jsonl
+
+    Each example is written as soon as it is done. Stopped in any way, the same command goes on from there. `cold eval`
+    scores run files, `cold report` makes a page of one.
+    """
+    from cold.cli.run import run_file
+
+    return run_file(task, data, method, preset, out, split, limit, options)
+
+
 models = typer.Typer(help="List the models known by name, or fetch one.", invoke_without_command=True)
 presets = typer.Typer(help="List the presets, or show one as an energy file.", invoke_without_command=True)
 app.add_typer(models, name="models")

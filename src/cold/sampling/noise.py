@@ -84,9 +84,10 @@ def _mix(x: Tensor, key: Tensor) -> Tensor:
     return x
 
 
-def row_seed(seed: int, sample: int) -> int:
-    """The seed of an example's i-th sample; it does not depend on how many samples are asked for."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{sample}".encode(), digest_size=6).digest(), "little")
+def row_seed(seed: int, sample: int, key: str = "") -> int:
+    """The seed of an example's i-th sample, `key` naming the example; it does not depend on the number of samples."""
+    name = f"{seed}/{sample}/{key}" if key else f"{seed}/{sample}"
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest(), "little")
 
 
 def _key(seed: int, stream: str) -> tuple[int, int]:

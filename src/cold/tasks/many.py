@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 import torch
 
@@ -14,6 +14,8 @@ from cold.lm.model import LanguageModel
 from cold.recipes import Recipe
 from cold.tasks.solve import decode
 from cold.text.problems import Example
+
+Method = Callable[[Recipe, LanguageModel, LanguageModel | None, Sequence[Example]], list[Decoding]]
 
 log = logging.getLogger("cold")
 
@@ -28,17 +30,21 @@ def decode_many(
     reverse: LanguageModel | None,
     examples: Sequence[Example],
     memory: int | None = None,
+    method: Method | None = None,
+    skip: Container[int] = (),
 ) -> Iterator[tuple[int, Decoding]]:
     """Each example's number and decoding, a batch at a time, in the order of the plan.
 
     The plan depends on the examples, the recipe and `memory` (bytes; the device's own unless given), so the same call
-    gives the same texts. If the device runs out of memory, the batch is halved and the rest goes on.
+    gives the same texts. If the device runs out of memory, the batch is halved and the rest goes on. Batches whose
+    numbers are all in `skip` are left out; the others are decoded whole, since a text may depend on its batch.
     """
-    todo = plan(recipe, lm, examples, memory or device_memory(lm.device))[::-1]
+    batches = plan(recipe, lm, examples, memory or device_memory(lm.device))[::-1]
+    todo = [batch for batch in batches if not all(i in skip for i in batch)]
     while todo:
         batch = todo.pop()
         try:
-            found = decode(recipe, lm, reverse, [examples[i] for i in batch])
+            found = (method or decode)(recipe, lm, reverse, [examples[i] for i in batch])
         except torch.OutOfMemoryError as error:
             if len(batch) == 1:
                 raise ColdError(

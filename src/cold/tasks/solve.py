@@ -52,7 +52,7 @@ def decode(
 
 def seeds(recipe: Recipe, job: Job) -> list[int]:
     """One seed per row; an example's i-th sample is the same whatever else is asked for."""
-    return [row_seed(recipe.seed, i) for _ in job.problems.examples for i in range(recipe.samples)]
+    return [row_seed(recipe.seed, i, one.key) for one in job.problems.examples for i in range(recipe.samples)]
 
 
 def sample(energy: Energy, length: int = 12, samples: int = 4, steps: int = 100, seed: int = 0) -> Decoding:

@@ -19,6 +19,7 @@ class Example:
     words: tuple[str, ...] = ()  # that y must contain
     ending: str = ""  # that y should stay close to
     keywords: tuple[str, ...] = ()  # that y should rather contain than not
+    key: str = ""  # its seeds come from here, where it is one of many
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,132 @@
+"""`cold run`: a whole file of examples, with a bar, running figures, and a file that can be gone on with."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from cold.cli import INTERRUPTED
+from cold.errors import ColdError
+from cold.evaluation import datasets, runs
+from cold.evaluation.datasets import Broken, Item
+from cold.lm.load import load
+from cold.lm.partner import find_partner
+from cold.recipes import preset
+from cold.text.sentences import has_loop
+from cold.text.words import met
+
+SHOWN = 5  # broken lines that are named one by one
+
+
+def run_file(
+    task: str, data: Path | None, method: str, name: str, out: Path, split: str, limit: int | None, options: Any
+) -> int:
+    if method not in runs.METHODS:
+        raise ColdError(f"there is no method {method!r}: use {', '.join(runs.METHODS)}")
+    source = data or datasets.sample_file(task)
+    items, broken = collect(task, source, split, limit)
+
+    def say(line: str) -> None:
+        if not options.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    for entry in broken[:SHOWN]:
+        say(f"{source.name}, line {entry.line}: {entry.reason}; left out")
+    if broken:
+        say(f"{len(broken)} broken entries of {source.name} were left out")
+    if not items:
+        raise ColdError(f"{source} has no example for the task {task} in the split {split}: check the file and --split")
+    recipe = preset(task, name).with_(**options.changes())
+    lm = load(recipe.model, options.device, options.dtype)
+    reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else (None, "")
+    if told:
+        say(f"note: {told}")
+    about = {"file": source.name, "split": split, "limit": limit, "examples": len(items), "broken": len(broken)}
+    head = runs.header(task, method, recipe, lm, reverse, about)
+    figures = Figures(len(items))
+    with Bar(len(items), options.quiet) as bar:
+        try:
+            for record in runs.execute(out, head, items, recipe, lm, reverse):
+                figures.add(record.line)
+                bar.show(record.done, record.fresh, figures)
+        except KeyboardInterrupt:
+            bar.stop()
+            say(f"stopped after {figures.count} of {len(items)} examples; the same command goes on from there")
+            return INTERRUPTED
+    say(f"{figures.count} examples in {out}  {figures}")
+    return 0
+
+
+def collect(task: str, path: Path, split: str, limit: int | None) -> tuple[list[Item], list[Broken]]:
+    """The examples of a split, at most `limit`, and what could not be read on the way."""
+    items: list[Item] = []
+    broken: list[Broken] = []
+    for entry in datasets.read(task, path):
+        if isinstance(entry, Broken):
+            broken.append(entry)
+        elif datasets.in_split(entry, split):
+            items.append(entry)
+            if limit is not None and len(items) >= limit:
+                break
+    return items, broken
+
+
+class Figures:
+    """Running means over the selected texts."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.count = total, 0
+        self.kept: dict[str, list[float]] = {"energy": [], "loops": [], "coverage": []}
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.count += 1
+        chosen, words = line["samples"][line["selected"]], line["inputs"].get("words", [])
+        if chosen["energy"] is not None:
+            self.kept["energy"].append(chosen["energy"])
+        self.kept["loops"].append(100.0 * has_loop(chosen["text"]))
+        if words:
+            self.kept["coverage"].append(100 * len(met(chosen["text"], words)) / len(words))
+
+    def __str__(self) -> str:
+        units = {"energy": "", "loops": " %", "coverage": " %"}
+        return "  ".join(f"{key} {statistics.fmean(kept):.1f}{units[key]}" for key, kept in self.kept.items() if kept)
+
+
+class Bar:
+    """Rate, time left and running figures on a terminal; a line now and then elsewhere."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self.total, self.live, self.quiet = total, console.is_terminal and not quiet, quiet
+        self.progress = Progress(
+            MofNCompleteColumn(), BarColumn(bar_width=20), TimeRemainingColumn(),
+            TextColumn("{task.fields[rate]}  {task.fields[figures]}", markup=False), console=console, transient=True,
+        )  # fmt: skip
+        self.task = self.progress.add_task("", total=total, rate="", figures="")
+        self.fresh = 0
+
+    def __enter__(self) -> Bar:
+        if self.live:
+            self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self.live:
+            self.progress.stop()
+
+    def show(self, done: int, fresh: bool, figures: Figures) -> None:
+        self.fresh += fresh
+        if self.live:
+            spent = self.progress.tasks[0].elapsed or 0.0
+            rate = f"{60 * self.fresh / spent:.1f} a minute" if self.fresh and spent else ""
+            self.progress.update(self.task, completed=done, rate=rate, figures=str(figures))
+        elif not self.quiet and fresh and (done == self.total or self.fresh % 10 == 1):
+            print(f"{done}/{self.total}  {figures}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""How good the texts are: metrics, data sets, runs and tables."""
