@@ -42,7 +42,7 @@ def test_help_answers_in_under_half_a_second_and_names_every_command():
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "cold", "--help"], capture_output=True, text=True, check=True)
     elapsed = time.monotonic() - start
-    for name in ("lexical", "abductive", "counterfactual", "sample", "models", "presets"):
+    for name in ("lexical", "abductive", "counterfactual", "sample", "run", "eval", "report", "models", "presets"):
         assert name in done.stdout
     assert "torch" not in sys.modules or elapsed < 5  # the bound below is what a user feels; a busy machine may lag
     probe = "import sys, cold.cli.app; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
@@ -307,3 +307,47 @@ def test_interrupting_prints_the_best_so_far_and_exits_with_130(model):
     assert process.returncode == 130
     assert "interrupted after" in err
     assert out.splitlines()[0]
+
+
+# -- whole files -------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_run_scored_and_made_a_page(cold, model, tmp_path):
+    data, out = tmp_path / "words.txt", tmp_path / "run.jsonl"
+    data.write_text("dog park\ncat\n{broken\n")
+    given = ("lexical", "--data", str(data), "--model", model, "--out", str(out), *QUICK)
+    code, printed, err = cold("run", *given)
+    assert (code, printed) == (0, "")
+    assert "words.txt, line 3: not valid JSON" in err
+    assert f"2 examples in {out}" in err
+    before = out.read_bytes()
+    assert cold("run", *given)[0] == 0  # nothing is missing
+    assert out.read_bytes() == before
+    code, _, err = cold("run", *given[:-1], "3")  # another number of samples
+    assert code == 2
+    assert "configuration.samples: 2 then, 3 now" in err
+    code, table, _ = cold("eval", str(out), "--judge", "none", "--encoder", "none", "--json", str(tmp_path / "n.json"))
+    assert code == 0
+    assert "coverage %" in table
+    (numbers,) = json.loads((tmp_path / "n.json").read_text())
+    assert numbers["examples"] == 2
+    assert cold("report", str(out), "--judge", "none", "--encoder", "none")[0] == 0
+    assert '"park"' in (tmp_path / "run.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--method", "magic"), "there is no method 'magic'"),
+        (("--split", "test"), "there is no split 'test'"),
+        (("--data", "nowhere.jsonl"), "cannot be read"),
+        (("--out", "no/such/folder/run.jsonl"), "there is no folder"),
+    ],
+)
+def test_a_run_that_cannot_start_says_why(cold, model, tmp_path, wrong, told):
+    given = {"--out": str(tmp_path / "run.jsonl"), **dict([wrong])}
+    options = [word for pair in given.items() for word in pair]
+    code, _, err = cold("run", "lexical", "--model", model, *QUICK, *options)
+    assert code == 2
+    assert told in err
+    assert len(err.strip().splitlines()) == 1

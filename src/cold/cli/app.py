@@ -164,9 +164,45 @@ def run(
     Each example is written as soon as it is done. Stopped in any way, the same command goes on from there. `cold eval`
     scores run files, `cold report` makes a page of one.
     """
-    from cold.cli.run import run_file
+    from cold.cli.runs import run_file
 
     return run_file(task, data, method, preset, out, split, limit, options)
+
+
+Judge = Annotated[str, typer.Option(help="The LM whose perplexity is reported: any --model, or none.")]
+Encoder = Annotated[str, typer.Option(help="For BERTScore: auto (if it is installed), a folder, a hub id, or none.")]
+
+
+@app.command("eval")
+def eval_runs(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN.jsonl...", help="Files that `cold run` wrote.")],
+    judge: Judge = "mini",
+    encoder: Encoder = "auto",
+    out: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file as well.")] = None,
+) -> int:
+    """Score run files: BLEU, ROUGE-L, CIDEr, BERTScore, edits or coverage, repetition, diversity, perplexity.
+
+    Every number has a 95 % bootstrap interval. Two runs over the same examples are also compared, example by example.
+    """
+    from cold.cli.evaluate import evaluate_files
+
+    return evaluate_files(runs, judge, encoder, out)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN.jsonl", help="A file that `cold run` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="The page; RUN.html unless given.")] = None,
+    judge: Judge = "mini",
+    encoder: Encoder = "auto",
+) -> int:
+    """Make one page of a run, to look at: metrics, distributions, every example with all its samples and its trace.
+
+    The page needs no network and no other file.
+    """
+    from cold.cli.evaluate import report_file
+
+    return report_file(run, out or run.with_suffix(".html"), judge, encoder)
 
 
 models = typer.Typer(help="List the models known by name, or fetch one.", invoke_without_command=True)

