@@ -152,6 +152,7 @@ def run(
     ] = None,
     method: Annotated[str, typer.Option(help="cold, left-only (sampled) or left-only-greedy.")] = "cold",
     preset: Preset = "fast",
+    without: Annotated[list[str] | None, typer.Option(help="Leave this term of the energy out; repeatable.")] = None,
     split: Annotated[
         str, typer.Option(help="tune (a quarter of the file, by a hash of the id), report or all.")
     ] = "all",
@@ -166,7 +167,7 @@ def run(
     """
     from cold.cli.runs import run_file
 
-    return run_file(task, data, method, preset, out, split, limit, options)
+    return run_file(task, data, method, preset, without or [], out, split, limit, options)
 
 
 Judge = Annotated[str, typer.Option(help="The LM whose perplexity is reported: any --model, or none.")]
@@ -203,6 +204,24 @@ def report(
     from cold.cli.evaluate import report_file
 
     return report_file(run, out or run.with_suffix(".html"), judge, encoder)
+
+
+@app.command()
+def tables(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN.jsonl...", help="Files that `cold run` wrote, of any task.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for tables.md and a CSV of each table.")] = Path("tables"),
+    judge: Judge = "mini",
+    encoder: Encoder = "auto",
+) -> int:
+    """The paper's tables with its numbers beside ours; what has not been run leaves a gap.
+
+    Example:  cold tables runs/*.jsonl --out tables
+    """
+    from cold.cli.evaluate import write_tables
+
+    return write_tables(runs, out, judge, encoder)
 
 
 models = typer.Typer(help="List the models known by name, or fetch one.", invoke_without_command=True)

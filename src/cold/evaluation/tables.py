@@ -1,0 +1,144 @@
+"""The paper's tables from run files: its numbers and ours side by side, gaps where nothing was run."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cold.errors import ColdError
+from cold.evaluation.evaluate import Scores
+from cold.evaluation.metrics import Estimate
+from cold.recipes import preset
+
+BESIDE = ["repeated 3-gram %", "words", "self-BLEU of samples", "perplexity", "energy"]  # what the paper lacks
+
+
+class Row(NamedTuple):
+    """One line: who, on how many examples, and its cells by metric."""
+
+    name: str
+    examples: int | None
+    cells: dict[str, Estimate | float]
+
+
+class Table(NamedTuple):
+    task: str
+    title: str
+    columns: list[str]
+    rows: list[Row]
+    notes: list[str]
+
+
+def tables(runs: Sequence[Scores]) -> list[Table]:
+    """One table for each task of the paper, with the runs there are."""
+    printed = tomllib.loads((resources.files("cold") / "evaluation" / "paper.toml").read_text(encoding="utf-8"))
+    return [_table(task, told, [s for s in runs if s.header["task"] == task]) for task, told in printed.items()]
+
+
+def label(header: dict[str, Any]) -> str:
+    """A run in a few words: method, preset, and what was changed in it."""
+    if header["method"] != "cold":
+        return str(header["method"])
+    source = str(header["preset"]).removeprefix("preset ")
+    name = source.removeprefix(header["task"] + "-")
+    return " ".join(["COLD", name, *_changes(header, name)])
+
+
+def _changes(header: dict[str, Any], name: str) -> list[str]:
+    given = header["configuration"]
+    try:
+        stock = preset(header["task"], name)
+    except ColdError:
+        return []
+    ours, theirs = ([_name(term) for term in terms] for terms in (given["terms"], stock.terms))
+    found = [f"without {term}" for term in theirs if term not in ours]
+    k, usual = (table.get("k", table.get("top")) for table in (given["discretize"], stock.discretize))
+    found += [f"top-k {k}"] if k != usual else []
+    return found + ([f"{given['steps']} steps"] if given["steps"] != stock.steps else [])
+
+
+def _name(term: Mapping[str, Any]) -> str:
+    return str(term.get("name") or term["kind"])
+
+
+def _table(task: str, told: dict[str, Any], runs: Sequence[Scores]) -> Table:
+    columns = list(told["metrics"])
+    columns += [name for name in BESIDE if name not in columns and any(name in s.each for s in runs)]
+    rows = [Row(f"{who} (paper)", None, _beside(cells)) for who, cells in told.items() if isinstance(cells, dict)]
+    rows += [Row(_who(scores), len(scores.ids), dict(scores.estimates())) for scores in runs]
+    notes = list(dict.fromkeys(note for scores in runs for note in scores.notes))
+    notes += [f"{_who(scores)}: {_setting(scores)}" for scores in runs]
+    return Table(task, told["title"], columns, rows, notes)
+
+
+def _beside(cells: dict[str, float]) -> dict[str, Estimate | float]:
+    """The paper's one number for the minimal edit stands under both readings: it fits one of them."""
+    named: dict[str, Estimate | float] = {name: value for name, value in cells.items() if name != "overlap"}
+    if "overlap" in cells:
+        named |= {"edit overlap": cells["overlap"], "edit similarity": cells["overlap"]}
+    return named
+
+
+def _who(scores: Scores) -> str:
+    return f"{label(scores.header)} ({scores.header['model']['name']})"
+
+
+def _setting(scores: Scores) -> str:
+    head, given = scores.header, scores.header["configuration"]
+    data = head["data"]
+    reverse = f" + {head['reverse']['name']}" if head["reverse"] else ""
+    return (
+        f"{data.get('file')}, split {data.get('split')}; {head['model']['name']}{reverse} in {head['dtype']}; "
+        f"{given['samples']} samples, {given['steps']} steps, seed {given['seed']}"
+    )
+
+
+def as_markdown(found: Sequence[Table]) -> str:
+    lines = ["# The paper's tables", ""]
+    lines += [
+        "Rows marked (paper) are the paper's numbers: GPT-2 XL on its own test sets, so they stand beside ours for",
+        "orientation, not for comparison. Ours have 95 % bootstrap intervals over the examples.",
+        "",
+    ]
+    for table in found:
+        lines += [f"## {table.title}", "", "| | examples | " + " | ".join(table.columns) + " |"]
+        lines.append("|---" * (len(table.columns) + 2) + "|")
+        for row in table.rows:
+            cells = [_cell(row.cells.get(column)) for column in table.columns]
+            lines.append(f"| {row.name} | {row.examples or ''} | " + " | ".join(cells) + " |")
+        lines += ["", *(f"- {note}" for note in table.notes), ""]
+    return "\n".join(lines)
+
+
+def write(found: Sequence[Table], folder: Path) -> list[Path]:
+    """tables.md, and a CSV for each table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [folder / "tables.md"]
+    made[0].write_text(as_markdown(found), encoding="utf-8")
+    for table in found:
+        made.append(folder / f"{table.task}.csv")
+        with made[-1].open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(["who", "examples", *(f"{c}{part}" for c in table.columns for part in ("", " low", " high"))])
+            for row in table.rows:
+                values = [part for column in table.columns for part in _parts(row.cells.get(column))]
+                out.writerow([row.name, row.examples or "", *values])
+    return made
+
+
+def _cell(value: Estimate | float | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Estimate):
+        return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value:.2f}"
+
+
+def _parts(value: Estimate | float | None) -> tuple[float | str, ...]:
+    if value is None:
+        return "", "", ""
+    return tuple(value) if isinstance(value, Estimate) else (value, "", "")
