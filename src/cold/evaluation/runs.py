@@ -27,6 +27,7 @@ METHODS: dict[str, Method] = {
     "left-only": left_only,
     "left-only-greedy": partial(left_only, greedy=True),
 }
+START = b'{"kind": "header", '  # of every run file
 SAME = ("schema_version", "task", "method", "data", "configuration", "model", "reverse", "dtype")
 
 
@@ -61,9 +62,9 @@ def execute(
     reverse: LanguageModel | None,
 ) -> Iterator[Record]:  # fmt: skip
     """Decode what is missing and append it line by line; yields every example, old ones first."""
-    known = resume(out, head)
-    yield from (Record(line, False, number) for number, line in enumerate(known, 1))
-    done, number_of = {line["id"] for line in known}, {item.id: n for n, item in enumerate(items)}
+    done = resume(out, head)
+    yield from (Record(line, False, number) for number, line in enumerate(_stored(out), 1))
+    number_of = {item.id: n for n, item in enumerate(items)}
     skip = {number_of[key] for key in done if key in number_of}
     method = METHODS[head["method"]]
     examples = [item.example for item in items]
@@ -83,50 +84,56 @@ def execute(
             begun = time.monotonic()
 
 
-def resume(out: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
-    """The examples that a run file already has; a new file gets its header, a torn last line is cut off."""
-    if not out.exists() or not out.stat().st_size:
-        if not out.parent.is_dir():
-            raise ColdError(f"there is no folder {out.parent}: make it first, or choose another --out")
+def resume(out: Path, head: dict[str, Any]) -> set[str]:
+    """The ids that a run file already has; a new file gets its header, a torn last line is cut off."""
+    if not out.parent.is_dir():
+        raise ColdError(f"there is no folder {out.parent}: make it first, or choose another --out")
+    found = scan(out) if out.exists() else Scan(None, set(), 0, b"")
+    old = found.first
+    if old is None and START.startswith(found.rest[: len(START)]):  # nothing, or half a header of ours
         out.write_text(json.dumps(head, ensure_ascii=False) + "\n", encoding="utf-8")
-        return []
-    lines = repair(out)
-    if not lines:
-        return resume(out, head)
-    old, *known = lines
-    if old.get("kind") != "header":
+        return set()
+    if old is None or not _is_header(old):
         raise ColdError(f"{out} is not a run file: choose another --out, nothing in it was changed")
     if differing := differences({k: old.get(k) for k in SAME}, {k: head[k] for k in SAME}):
         shown = "; ".join(differing[:6]) + (f"; and {len(differing) - 6} more" if len(differing) > 6 else "")
         raise ColdError(
             f"{out} was begun with another configuration ({shown}): choose another --out, or the old options"
         )
-    return known
+    if b"\n" in found.rest.rstrip():
+        raise ColdError(f"{out} is damaged in the middle, at byte {found.good}: mend that line or choose another --out")
+    if found.rest:
+        os.truncate(out, found.good)
+    return found.ids
 
 
-def repair(out: Path) -> list[dict[str, Any]]:
-    """All whole lines; what a killed run has left half written at the end is cut off."""
-    good, lines = 0, []
+class Scan(NamedTuple):
+    """A run file up to where it is whole: its first line, the ids of the others, how many bytes; and what follows."""
+
+    first: dict[str, Any] | None
+    ids: set[str]
+    good: int
+    rest: bytes
+
+
+def scan(out: Path) -> Scan:
+    first, ids, good = None, set[str](), 0
     with out.open("rb") as file:
         for raw in file:
-            try:
-                line = json.loads(raw)
-            except ValueError:
-                line = None
+            line = _parse(raw, float)
             if not raw.endswith(b"\n") or not isinstance(line, dict):
                 break
-            lines.append(line)
+            first = line if first is None else first
+            ids |= {str(line["id"])} if "id" in line else set()
             good += len(raw)
-        rest = file.read()
-    if rest.strip():
-        raise ColdError(
-            f"{out} is damaged in line {len(lines) + 1}, with more behind it: it is not a run file, or it was edited; "
-            "mend that line or choose another --out"
-        )
-    if good < out.stat().st_size:
-        with out.open("r+b") as file:
-            file.truncate(good)
-    return lines
+        file.seek(good)
+        return Scan(first, ids, good, file.read())
+
+
+def _stored(out: Path) -> Iterator[dict[str, Any]]:
+    with out.open("rb") as file:
+        next(file)
+        yield from (json.loads(raw) for raw in file)
 
 
 def read_run(path: Path, number: Callable[[str], Any] = float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
