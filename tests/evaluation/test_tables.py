@@ -44,7 +44,8 @@ def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):
     lines = [line(str(n), "The dog can run.") for n in range(3)]
     run = evaluate(write(tmp_path / "a.jsonl", *lines, **head("lexical", preset("lexical", "fast"))))
     found = tables.tables([run])
-    assert [table.task for table in found] == ["abductive", "counterfactual", "lexical"]
+    assert [table.task for table in found] == ["abductive", "counterfactual", "lexical", "run-time"]
+    assert found[3].rows[-1].cells["seconds a sample"].value == 0.5  # 2 seconds, 4 samples
     assert [row.name for row in found[2].rows] == [
         "TSMH (paper)",
         "NeuroLogic (paper)",
@@ -55,6 +56,8 @@ def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):
     text = made[0].read_text()
     assert "| COLD (paper) |  | 4.24 | 94.50 |  | 54.98 |" in text
     assert "| COLD fast (tiny-llama) | 3 | 2.00 [2.00, 2.00] | 100.00 [100.00, 100.00] |" in text
+    assert (tmp_path / "out" / "lexical.png").stat().st_size > 5000
+    assert not (tmp_path / "out" / "abductive.png").exists()
     rows = list(csv.reader((tmp_path / "out" / "lexical.csv").read_text().splitlines()))
     assert len(rows) == 5
     assert len({len(row) for row in rows}) == 1

@@ -211,7 +211,9 @@ def tables(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN.jsonl...", help="Files that `cold run` wrote, of any task.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for tables.md and a CSV of each table.")] = Path("tables"),
+    out: Annotated[Path, typer.Option(help="Folder for tables.md, a CSV and a picture of each table.")] = Path(
+        "tables"
+    ),
     judge: Judge = "mini",
     encoder: Encoder = "auto",
 ) -> int:

@@ -6,12 +6,13 @@ import csv
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cold.errors import ColdError
 from cold.evaluation.evaluate import Scores
-from cold.evaluation.metrics import Estimate
+from cold.evaluation.metrics import Estimate, bootstrap_mean
 from cold.recipes import preset
 
 BESIDE = ["repeated 3-gram %", "words", "self-BLEU of samples", "perplexity", "energy"]  # what the paper lacks
@@ -36,7 +37,9 @@ class Table(NamedTuple):
 def tables(runs: Sequence[Scores]) -> list[Table]:
     """One table for each task of the paper, with the runs there are."""
     printed = tomllib.loads((resources.files("cold") / "evaluation" / "paper.toml").read_text(encoding="utf-8"))
-    return [_table(task, told, [s for s in runs if s.header["task"] == task]) for task, told in printed.items()]
+    timed = printed.pop("run-time")
+    found = [_table(task, told, [s for s in runs if s.header["task"] == task]) for task, told in printed.items()]
+    return [*found, _run_times(timed, runs)]
 
 
 def label(header: dict[str, Any]) -> str:
@@ -73,6 +76,15 @@ def _table(task: str, told: dict[str, Any], runs: Sequence[Scores]) -> Table:
     notes = list(dict.fromkeys(note for scores in runs for note in scores.notes))
     notes += [f"{_who(scores)}: {_setting(scores)}" for scores in runs]
     return Table(task, told["title"], columns, rows, notes)
+
+
+def _run_times(told: dict[str, Any], runs: Sequence[Scores]) -> Table:
+    rows = [Row(f"{who} (paper)", None, dict(cells)) for who, cells in told.items() if isinstance(cells, dict)]
+    for scores in runs:
+        each = [second / scores.header["configuration"]["samples"] for second in scores.each["seconds"]]
+        who = f"{scores.header['task']}, {_who(scores)}, {scores.header['device']}"
+        rows.append(Row(who, len(scores.ids), {"seconds a sample": bootstrap_mean(each)}))
+    return Table("run-time", told["title"], list(told["metrics"]), rows, [])
 
 
 def _beside(cells: dict[str, float]) -> dict[str, Estimate | float]:
@@ -115,7 +127,7 @@ def as_markdown(found: Sequence[Table]) -> str:
 
 
 def write(found: Sequence[Table], folder: Path) -> list[Path]:
-    """tables.md, and a CSV for each table."""
+    """tables.md, a CSV for each table, and a picture of each that has a row of ours, where matplotlib is installed."""
     folder.mkdir(parents=True, exist_ok=True)
     made = [folder / "tables.md"]
     made[0].write_text(as_markdown(found), encoding="utf-8")
@@ -127,7 +139,42 @@ def write(found: Sequence[Table], folder: Path) -> list[Path]:
             for row in table.rows:
                 values = [part for column in table.columns for part in _parts(row.cells.get(column))]
                 out.writerow([row.name, row.examples or "", *values])
+        if find_spec("matplotlib") and any(row.examples for row in table.rows):
+            made.append(folder / f"{table.task}.png")
+            draw(table, made[-1])
     return made
+
+
+def draw(table: Table, path: Path) -> None:
+    """A panel for each metric: the paper's numbers as points, ours with their intervals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = table.rows[::-1]
+    figure, panels = pyplot.subplots(
+        1,
+        len(table.columns),
+        figsize=(2.6 * len(table.columns) + 2.5, 0.35 * len(rows) + 1.2),
+        sharey=True,
+        squeeze=False,
+    )
+    for panel, column in zip(panels[0], table.columns, strict=True):
+        for place, row in enumerate(rows):
+            value = row.cells.get(column)
+            if isinstance(value, Estimate):
+                panel.plot([value.low, value.high], [place, place], color="#1f6078")
+                panel.plot(value.value, place, "o", color="#1f6078")
+            elif value is not None:
+                panel.plot(value, place, "x", color="#888888")
+        panel.set_title(column, fontsize=9)
+        panel.tick_params(labelsize=8)
+        panel.grid(axis="x", alpha=0.3)
+    panels[0][0].set_yticks(range(len(rows)), [row.name for row in rows])
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
 
 
 def _cell(value: Estimate | float | None) -> str:
