@@ -16,7 +16,9 @@ from transformers import AutoModelForCausalLM, GemmaConfig, GemmaForCausalLM
 
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel, load
+from cold.lm.context import causal_mask
 from cold.lm.load import choose_device, quiet
+from cold.lm.prefix import Prefix
 from cold.soft import SoftSequence
 from cold.text import beam, complete, discretize, initialize
 from small import LEFTS, small_decoder, small_problems
@@ -356,3 +358,28 @@ def test_a_vocabulary_padded_for_the_gpu_is_invisible_outside(arch, monkeypatch)
         found.append((reading.predicted.detach(), reading.after.detach(), slope))
     for one, other in zip(*found, strict=True):
         assert torch.allclose(one, other, atol=1e-4 * float(one.abs().max()))
+
+
+# -- reading behind a text ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("arch", "ahead"), [(arch, arch != "gemma") for arch in ARCHS])
+def test_a_text_read_before_is_handed_to_the_attention_where_the_model_allows_it(arch, ahead):
+    lm = tiny_lm(arch=arch)
+    assert lm.looks_ahead == ahead
+    assert (lm.model.config._attn_implementation == "cold") == ahead
+
+
+def test_two_rows_share_one_text_and_each_reads_as_if_alone():
+    lm = tiny_lm()
+    assert lm.looks_ahead
+    rows = torch.randn(4, 3, lm.table.shape[1], generator=torch.Generator().manual_seed(0))
+    texts = Prefix.of(lm, [lm.encode("The dog ran."), lm.encode("A cat sat.")])
+    there = torch.cat([texts.mask.repeat_interleave(2, 0), torch.ones(4, 3, dtype=torch.long)], 1)
+    positions = texts.lengths.repeat_interleave(2)[:, None] + torch.arange(3)
+    together = lm.states_behind(rows, texts.past, causal_mask(there, 3, lm.dtype), positions)
+    for row in range(4):
+        alone = texts.select([row // 2])
+        mask = torch.cat([alone.mask, torch.ones(1, 3, dtype=torch.long)], 1)
+        states, _ = lm.states(rows[row : row + 1], alone.past, mask, positions[row : row + 1])
+        assert torch.allclose(together[row : row + 1], states, atol=1e-5)

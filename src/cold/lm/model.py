@@ -124,9 +124,16 @@ class LanguageModel:
     @cached_property
     def looks_ahead(self) -> bool:
         """Whether a text read before can be handed to the attention as it is (`states_behind`). Found by trying."""
-        config = self.model.config
-        if self.slides or getattr(config, "_attn_implementation", "") not in ("sdpa", NAME):
+        usual = getattr(self.model.config, "_attn_implementation", "")
+        if self.slides or usual not in ("sdpa", NAME):
             return False
+        if self._reads_ahead():
+            return True
+        self.model.set_attn_implementation(usual)
+        return False
+
+    def _reads_ahead(self) -> bool:
+        """Four tokens at once, and two of them behind the other two: the same states?"""
         try:
             self.model.set_attn_implementation(NAME)
             probe = self.embed(torch.arange(4, device=self.device)[None] % self.vocab)
