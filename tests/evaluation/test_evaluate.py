@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import pytest
 
@@ -108,3 +109,11 @@ def test_what_is_no_run_or_has_nothing_in_common_is_one_clear_line(tmp_path):
     one, other = (evaluate(write(tmp_path / f"{key}.jsonl", line(key, "A dog."))) for key in "ab")
     with pytest.raises(ColdError, match="no example in common"):
         compare(one, other)
+
+
+def test_a_metric_whose_library_is_missing_is_left_out_with_a_note(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    found = evaluate(write(tmp_path / "a.jsonl", line("1", "The dog runs.", ("A dog.",))))
+    assert "BLEU-4" not in found.whole
+    assert "ROUGE-L" in found.each
+    assert [note for note in found.notes if "pip install cold-decoding[eval]" in note]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,11 @@ def evaluate(path: Path, encoder: Encoder | None = None, judge: LanguageModel | 
     else:
         count = sum(not some for some in references)
         found.notes.append(f"{count} examples have no references: no BLEU, ROUGE, CIDEr, BERTScore")
-    if task == "counterfactual":
-        _edits(found, lines)
-    if task == "lexical":
-        _coverage(found, lines)
+    with _if_installed(found):
+        if task == "counterfactual":
+            _edits(found, lines)
+        if task == "lexical":
+            _coverage(found, lines)
     _shape(found, lines)
     if judge is not None:
         found.each["perplexity"] = [x if math.isfinite(x) else math.nan for x in _perplexities(judge, texts)]
@@ -77,12 +79,8 @@ def _against_references(
     found: Scores, task: str, texts: list[str], references: list[list[str]], encoder: Encoder | None
 ) -> None:
     if task != "counterfactual":
-        whole = metrics.bootstrap_corpus(
-            lambda rows: metrics.bleu([texts[i] for i in rows], [references[i] for i in rows]),
-            len(texts),
-            resamples=BLEU_RESAMPLES,
-        )
-        found.whole["BLEU-4"] = whole
+        with _if_installed(found):
+            found.whole["BLEU-4"] = _bleu(texts, references)
         pairs = zip(texts, references, strict=True)
         found.each["ROUGE-L"] = [metrics.rouge_l(text, some) for text, some in pairs]
         found.each["CIDEr"] = metrics.cider(texts, references).scores
@@ -91,6 +89,23 @@ def _against_references(
         return
     found.each["BERTScore"] = [score.f1 for score in metrics.bertscore(texts, references, encoder)]
     found.notes.append(f"BERTScore: {encoder.name}, layer {encoder.layer}, no rescaling")
+
+
+def _bleu(texts: list[str], references: list[list[str]]) -> Estimate:
+    def score(rows: Sequence[int] | Any) -> float:
+        return metrics.bleu([texts[i] for i in rows], [references[i] for i in rows])
+
+    return metrics.bootstrap_corpus(score, len(texts), resamples=BLEU_RESAMPLES)
+
+
+@contextmanager
+def _if_installed(found: Scores) -> Iterator[None]:
+    """A metric whose library is missing is left out, with a note."""
+    try:
+        yield
+    except metrics.MissingLibraryError as error:
+        if str(error) not in found.notes:
+            found.notes.append(str(error))
 
 
 def _edits(found: Scores, lines: Sequence[dict[str, Any]]) -> None:
@@ -119,7 +134,8 @@ def _shape(found: Scores, lines: Sequence[dict[str, Any]]) -> None:
     samples = [[sample["text"] for sample in line["samples"]] for line in lines]
     if max(map(len, samples)) > 1:
         found.each["distinct-2 of samples"] = [100 * metrics.distinct_n(texts, 2) for texts in samples]
-        found.each["self-BLEU of samples"] = [metrics.self_bleu(texts) for texts in samples]
+        with _if_installed(found):
+            found.each["self-BLEU of samples"] = [metrics.self_bleu(texts) for texts in samples]
     energies = [line["samples"][line["selected"]]["energy"] for line in lines]
     found.each["energy"] = [math.nan if energy is None else energy for energy in energies]
     found.each["seconds"] = [line["seconds"] for line in lines]

@@ -6,6 +6,7 @@ from cold.evaluation.metrics.bootstrap import Estimate, Paired, bootstrap_corpus
 from cold.evaluation.metrics.cider import Cider, cider
 from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, inflections, mean_coverage
 from cold.evaluation.metrics.edits import edit_overlap, edit_similarity, edits
+from cold.evaluation.metrics.given import MissingLibraryError
 from cold.evaluation.metrics.repetition import distinct_n, has_repeated_ngram, length
 from cold.evaluation.metrics.rouge import rouge_l
 
@@ -16,6 +17,7 @@ __all__ = [
     "Encoder",
     "Estimate",
     "MeanCoverage",
+    "MissingLibraryError",
     "Paired",
     "bertscore",
     "bleu",

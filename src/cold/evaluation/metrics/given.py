@@ -9,12 +9,16 @@ from typing import Any
 from cold.errors import ColdError
 
 
+class MissingLibraryError(ColdError):
+    """A metric was asked for whose library is not installed."""
+
+
 def library(name: str) -> Any:
     """An optional library, or an error that says how to get it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ColdError(
+        raise MissingLibraryError(
             f"this metric needs {error.name}, which is not installed: pip install cold-decoding[eval]"
         ) from error
 
