@@ -138,7 +138,7 @@ def _shape(found: Scores, lines: Sequence[dict[str, Any]]) -> None:
             found.each["self-BLEU of samples"] = [metrics.self_bleu(texts) for texts in samples]
     energies = [line["samples"][line["selected"]]["energy"] for line in lines]
     found.each["energy"] = [math.nan if energy is None else energy for energy in energies]
-    found.each["seconds"] = [line["seconds"] for line in lines]
+    found.each["seconds a sample"] = [line["seconds"] / len(line["samples"]) for line in lines]
 
 
 def _perplexities(judge: LanguageModel, texts: Sequence[str], together: int = 64) -> list[float]:
@@ -150,9 +150,9 @@ def _about_judge(judge: LanguageModel, header: dict[str, Any]) -> str:
     writer = header["model"]
     if judge.fingerprint == writer["hash"]:
         return f"perplexity: under {judge.name}, the model that wrote the texts"
-    shares = "the vocabulary" if judge.vocab == writer["vocabulary"] else "nothing"
     if judge.name == "mini" and writer["name"] == "smollm2":
-        shares = "the vocabulary and the training text, which smollm2 wrote"
+        return "perplexity: under mini, which has smollm2's vocabulary and has learned from texts that smollm2 wrote"
+    shares = "the size of the vocabulary" if judge.vocab == writer["vocabulary"] else "no vocabulary"
     return f"perplexity: under {judge.name}, which shares {shares} with {writer['name']}"
 
 

@@ -81,9 +81,8 @@ def _table(task: str, told: dict[str, Any], runs: Sequence[Scores]) -> Table:
 def _run_times(told: dict[str, Any], runs: Sequence[Scores]) -> Table:
     rows = [Row(f"{who} (paper)", None, dict(cells)) for who, cells in told.items() if isinstance(cells, dict)]
     for scores in runs:
-        each = [second / scores.header["configuration"]["samples"] for second in scores.each["seconds"]]
         who = f"{scores.header['task']}, {_who(scores)}, {scores.header['device']}"
-        rows.append(Row(who, len(scores.ids), {"seconds a sample": bootstrap_mean(each)}))
+        rows.append(Row(who, len(scores.ids), {"seconds a sample": bootstrap_mean(scores.each["seconds a sample"])}))
     return Table("run-time", told["title"], list(told["metrics"]), rows, [])
 
 
@@ -103,9 +102,11 @@ def _setting(scores: Scores) -> str:
     head, given = scores.header, scores.header["configuration"]
     data = head["data"]
     reverse = f" + {head['reverse']['name']}" if head["reverse"] else ""
+    samples = 1 if head["method"].endswith("greedy") else given["samples"]
+    steps = f", {given['steps']} steps" if head["method"] == "cold" else ""
     return (
         f"{data.get('file')}, split {data.get('split')}; {head['model']['name']}{reverse} in {head['dtype']}; "
-        f"{given['samples']} samples, {given['steps']} steps, seed {given['seed']}"
+        f"{samples} sample{'s' * (samples > 1)}{steps}, seed {given['seed']}"
     )
 
 
