@@ -48,7 +48,7 @@ def header(
         "schema_version": SCHEMA_VERSION,
         "task": task,
         "method": method,
-        "preset": recipe.source,
+        "preset": recipe.source.removeprefix(f"preset {task}-"),
         "data": data,
         "configuration": recipe.tables(),
         **setting(lm, reverse),

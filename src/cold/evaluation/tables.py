@@ -46,8 +46,7 @@ def label(header: dict[str, Any]) -> str:
     """A run in a few words: method, preset, and what was changed in it."""
     if header["method"] != "cold":
         return str(header["method"])
-    source = str(header["preset"]).removeprefix("preset ")
-    name = source.removeprefix(header["task"] + "-")
+    name = str(header["preset"])
     return " ".join(["COLD", name, *_changes(header, name)])
 
 
