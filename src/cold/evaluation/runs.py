@@ -199,6 +199,8 @@ def differences(old: Any, new: Any, place: str = "") -> list[str]:
 
 def as_line(item: Item, found: Decoding, seed: int, seconds: float) -> dict[str, Any]:
     inputs = {key: value for key, value in vars(item.example).items() if value and key != "key"}
+    if inputs.get("keywords") == inputs.get("words"):
+        inputs.pop("keywords", None)
     line: dict[str, Any] = {
         "kind": "example",
         "id": item.id,
