@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import repetition, rouge_l
+from benchmarks.data import repetition
 from cold.evaluation.datasets import tuned_on
+from cold.evaluation.metrics import rouge_l
 from cold.lm import LanguageModel, load
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood

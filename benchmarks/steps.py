@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import Item, coverage, read_items, repetition, rouge_l
+from benchmarks.data import Item, coverage, read_items, repetition
 from cold.decoder import Decoding
+from cold.evaluation.metrics import rouge_l
 from cold.lm import LanguageModel, load
 from cold.recipes import Recipe, preset
 from cold.tasks import decode_many

@@ -1,7 +1,7 @@
 """Three kernels for a GPU, in Triton: attention behind a text already read, and the two Langevin updates.
 
 Each is one launch where plain torch needs dozens. Nothing here is imported without a GPU; the plain versions stand in
-lm/attention.py and kernels.py, and tests hold the two against each other.
+lm/attention.py and sampling/update.py, and tests hold the two against each other.
 """
 
 from __future__ import annotations

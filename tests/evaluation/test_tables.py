@@ -4,7 +4,6 @@ import csv
 
 import pytest
 
-from cold.cli.runs import drop_terms
 from cold.errors import ColdError
 from cold.evaluation import tables
 from cold.evaluation.evaluate import evaluate
@@ -22,7 +21,7 @@ def head(task: str, recipe, method: str = "cold") -> dict:
     ("change", "name"),
     [
         (lambda recipe: recipe, "COLD released"),
-        (lambda recipe: drop_terms(recipe, ["fluency_reverse"]), "COLD released without fluency_reverse"),
+        (lambda recipe: recipe.without(["fluency_reverse"]), "COLD released without fluency_reverse"),
         (lambda recipe: recipe.with_(top_k=10), "COLD released top-k 10"),
         (lambda recipe: recipe.with_(steps=7), "COLD released 7 steps"),
     ],
@@ -37,7 +36,7 @@ def test_another_method_is_named_by_itself():
 
 def test_an_unknown_term_cannot_be_dropped():
     with pytest.raises(ColdError, match="has no term 'magic': it has fluency, fluency_reverse"):
-        drop_terms(preset("abductive", "released"), ["magic"])
+        preset("abductive", "released").without(["magic"])
 
 
 def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):

@@ -1,4 +1,4 @@
-"""`cold eval` and `cold report`: what runs are worth, as a table, as JSON, as a page."""
+"""`cold eval`, `cold report`, `cold tables`: what runs are worth, in numbers, as a page, beside the paper."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from cold.lm.load import load
 
 def evaluate_files(runs: Sequence[Path], judge: str, encoder: str, out: Path | None) -> int:
     scored = score_files(runs, judge, encoder)
+    tasks = {scores.header["task"] for scores in scored}
+    if len(tasks) > 1:
+        raise ColdError(f"the runs are of different tasks ({', '.join(sorted(tasks))}): evaluate each task alone")
     print(as_table(scored))
     for note in dict.fromkeys(note for scores in scored for note in scores.notes):
         print(f"note: {note}")
@@ -39,8 +42,7 @@ def report_file(run: Path, out: Path, judge: str, encoder: str) -> int:
 def write_tables(runs: Sequence[Path], out: Path, judge: str, encoder: str) -> int:
     from cold.evaluation import tables
 
-    lm, reader = None if judge == "none" else load(judge), _encoder(encoder)
-    found = tables.tables([evaluate(path, reader, lm) for path in runs])
+    found = tables.tables(score_files(runs, judge, encoder))
     made = tables.write(found, out)
     print(tables.as_markdown(found))
     print(", ".join(map(str, made)), file=sys.stderr)
@@ -50,11 +52,7 @@ def write_tables(runs: Sequence[Path], out: Path, judge: str, encoder: str) -> i
 def score_files(runs: Sequence[Path], judge: str, encoder: str) -> list[Scores]:
     lm = None if judge == "none" else load(judge)
     reader = _encoder(encoder)
-    scored = [evaluate(path, reader, lm) for path in runs]
-    tasks = {scores.header["task"] for scores in scored}
-    if len(tasks) > 1:
-        raise ColdError(f"the runs are of different tasks ({', '.join(sorted(tasks))}): evaluate each task alone")
-    return scored
+    return [evaluate(path, reader, lm) for path in runs]
 
 
 def as_json(scores: Scores) -> dict[str, object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,15 +57,11 @@ def _changes(header: dict[str, Any], name: str) -> list[str]:
         stock = preset(header["task"], name)
     except ColdError:
         return []
-    ours, theirs = ([_name(term) for term in terms] for terms in (given["terms"], stock.terms))
-    found = [f"without {term}" for term in theirs if term not in ours]
+    kept = replace(stock, terms=given["terms"]).term_names
+    found = [f"without {term}" for term in stock.term_names if term not in kept]
     k, usual = (table.get("k", table.get("top")) for table in (given["discretize"], stock.discretize))
     found += [f"top-k {k}"] if k != usual else []
     return found + ([f"{given['steps']} steps"] if given["steps"] != stock.steps else [])
-
-
-def _name(term: Mapping[str, Any]) -> str:
-    return str(term.get("name") or term["kind"])
 
 
 def _table(task: str, told: dict[str, Any], runs: Sequence[Scores]) -> Table:

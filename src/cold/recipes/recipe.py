@@ -76,6 +76,19 @@ class Recipe:
         return replace(recipe, discretize=guard, contexts=contexts)
 
     @property
+    def term_names(self) -> list[str]:
+        """Each term's own name, or its kind."""
+        return [str(term.get("name") or term["kind"]) for term in self.terms]
+
+    def without(self, names: Sequence[str]) -> Recipe:
+        """The recipe without the terms of these names, for an ablation."""
+        known = self.term_names
+        for name in names:
+            if name not in known:
+                raise ColdError(f"{self.source} has no term {name!r}: it has {', '.join(known)}")
+        return replace(self, terms=[t for t, name in zip(self.terms, known, strict=True) if name not in names])
+
+    @property
     def reads_reverse(self) -> bool:
         """Whether a context asks for the right-to-left model."""
         return any(isinstance(table, dict) and table.get("model") == "reverse" for table in self.contexts.values())
