@@ -326,6 +326,10 @@ def test_a_file_is_run_scored_and_made_a_page(cold, model, tmp_path):
     code, _, err = cold("run", *given[:-1], "3")  # another number of samples
     assert code == 2
     assert "configuration.samples: 2 then, 3 now" in err
+    data.write_text("dog park\nbird\n{broken\n")  # other data of the same name
+    code, _, err = cold("run", *given)
+    assert code == 2
+    assert "data.sha256" in err
     code, table, _ = cold("eval", str(out), "--judge", "none", "--encoder", "none", "--json", str(tmp_path / "n.json"))
     assert code == 0
     assert "coverage %" in table

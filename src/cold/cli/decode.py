@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cold.cli import INTERRUPTED
-from cold.cli.app import Options, check_trace
+from cold.cli.options import Options, check_trace
 from cold.cli.report import as_json, as_text
 from cold.cli.view import View
 from cold.decoder import Decoding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from cold.evaluation import datasets, runs
 from cold.evaluation.datasets import Broken, Item
 from cold.lm.load import load
 from cold.lm.partner import find_partner
-from cold.recipes import Recipe, preset
+from cold.recipes import preset
 from cold.text.sentences import has_loop
 from cold.text.words import met
 
@@ -40,14 +41,14 @@ def run_file(
         say(f"{len(broken)} broken entries of {source.name} were left out")
     if not items:
         raise ColdError(f"{source} has no example for the task {task} in the split {split}: check the file and --split")
-    recipe = drop_terms(preset(task, name), without).with_(**options.changes())
+    recipe = preset(task, name).without(without).with_(**options.changes())
     lm = load(recipe.model, options.device, options.dtype)
     reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else (None, "")
     if told:
         say(f"note: {told}")
-    about = {"file": source.name, "split": split, "limit": limit, "examples": len(items), "broken": len(broken)}
+    about = {"file": source.name, "sha256": digest(source), "split": split, "limit": limit, "examples": len(items)}
     head = runs.header(task, method, recipe, lm, reverse, about)
-    figures = Figures(len(items))
+    figures = Figures()
     with Bar(len(items), options.quiet) as bar:
         try:
             for record in runs.execute(out, head, items, recipe, lm, reverse):
@@ -61,13 +62,10 @@ def run_file(
     return 0
 
 
-def drop_terms(recipe: Recipe, names: Sequence[str]) -> Recipe:
-    """The recipe without the terms of these names, for an ablation."""
-    known = [str(term.get("name") or term["kind"]) for term in recipe.terms]
-    for name in names:
-        if name not in known:
-            raise ColdError(f"{recipe.source} has no term {name!r}: it has {', '.join(known)}")
-    return recipe.with_(terms=[term for term, name in zip(recipe.terms, known, strict=True) if name not in names])
+def digest(path: Path) -> str:
+    """Of the file's bytes: a run is not gone on with over other data of the same name."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def collect(task: str, path: Path, split: str, limit: int | None) -> tuple[list[Item], list[Broken]]:
@@ -87,8 +85,8 @@ def collect(task: str, path: Path, split: str, limit: int | None) -> tuple[list[
 class Figures:
     """Running means over the selected texts."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.count = total, 0
+    def __init__(self) -> None:
+        self.count = 0
         self.kept: dict[str, list[float]] = {"energy": [], "loops": [], "coverage": []}
 
     def add(self, line: dict[str, Any]) -> None:
