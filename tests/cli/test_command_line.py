@@ -339,6 +339,16 @@ def test_a_file_is_run_scored_and_made_a_page(cold, model, tmp_path):
     assert '"park"' in (tmp_path / "run.html").read_text()
 
 
+def test_what_a_run_leaves_out_is_a_note_said_once(cold, model, tmp_path):
+    out = str(tmp_path / "run.jsonl")
+    code, _, err = cold(
+        "run", "abductive", "--preset", "released", "--model", model, "--limit", "2", "--out", out, *QUICK
+    )
+    assert code == 0
+    assert err.count("note: term 'fluency_reverse' (weight 0.2) is left out") == 1
+    assert "Warning" not in err
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import statistics
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ def run_file(
     about = {"file": source.name, "sha256": digest(source), "split": split, "limit": limit, "examples": len(items)}
     head = runs.header(task, method, recipe, lm, reverse, about)
     figures = Figures()
-    with Bar(len(items), options.quiet) as bar:
+    with Bar(len(items), options.quiet) as bar, warnings.catch_warnings():
+        warnings.simplefilter("once", UserWarning)
+        warnings.showwarning = lambda message, *_: say(f"note: {message}")
         try:
             for record in runs.execute(out, head, items, recipe, lm, reverse):
                 figures.add(record.line)
