@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from cold.kernels import agreement, soft_tokens
+from cold.kernels import agreement, chosen, soft_tokens
 
 
 def logits(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -31,3 +31,9 @@ def test_agreement_is_the_expected_log_probability_with_both_slopes():
     assert torch.allclose(agreement(expected, y.log_softmax(-1)), (expected.softmax(-1) * y.log_softmax(-1)).sum(-1))
     assert gradcheck(lambda e, y: agreement(e, y.log_softmax(-1)), (expected, y))
     assert gradcheck(lambda y: agreement(expected.detach(), y.log_softmax(-1)), y)
+
+
+def test_chosen_is_the_log_probability_of_a_token_with_its_slope():
+    said, ids = logits(2, 3, 5), torch.tensor([[0, 4, 4], [2, 1, 0]])
+    assert torch.allclose(chosen(said, ids), said.log_softmax(-1).gather(-1, ids[..., None])[..., 0])
+    assert gradcheck(lambda said: chosen(said, ids), said)

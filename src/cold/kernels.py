@@ -48,6 +48,21 @@ class _Agreement(torch.autograd.Function):
         return (log_probs - agreement[..., None]).mul_(turn), turn
 
 
+class _Chosen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, ids: Tensor) -> Tensor:
+        whole = logits.logsumexp(-1, keepdim=True)
+        ctx.save_for_backward(logits, ids, whole)
+        return (logits.gather(-1, ids[..., None]) - whole)[..., 0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        logits, ids, whole = ctx.saved_tensors
+        grad = grads[0][..., None]
+        slope = (logits - whole).exp_().mul_(-grad)
+        return slope.scatter_add_(-1, ids[..., None], grad), None
+
+
 class _WideProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, first: int, size: int) -> Tensor:
@@ -105,6 +120,12 @@ def mean_row(probs: Tensor, table: Tensor) -> Tensor:
 def soft_tokens(logits: Tensor, temperature: float, straight_through: bool) -> Tensor:
     """softmax(logits / temperature); straight through, its slope lacks the 1 / temperature."""
     out: Tensor = _SoftTokens.apply(logits, temperature, straight_through)  # type: ignore[no-untyped-call]
+    return out
+
+
+def chosen(logits: Tensor, ids: Tensor) -> Tensor:
+    """log softmax(logits) at `ids`, one for each row of the last axis."""
+    out: Tensor = _Chosen.apply(logits, ids)  # type: ignore[no-untyped-call]
     return out
 
 

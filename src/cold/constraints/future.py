@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cold.constraints.base import Constraint, Random, Readings, Reduction, total
 from cold.errors import ColdError
+from cold.kernels import chosen
 from cold.lm.context import Context, Wish
 from cold.soft import SoftSequence
 
@@ -33,5 +34,4 @@ class Future(Constraint):
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         reading = readings[self.context]
-        chosen = reading.after.log_softmax(-1).gather(-1, reading.after_ids[..., None])[..., 0]
-        return self.reduction(chosen, reading.after_mask)
+        return self.reduction(chosen(reading.after, reading.after_ids), reading.after_mask)

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 
 from cold.errors import ColdError
 from cold.lm import bundled, catalog
+from cold.lm.cpu import keep_memory
 from cold.lm.model import LanguageModel
 from cold.lm.quiet import quiet
 
@@ -29,6 +30,8 @@ def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = F
     if reads == "both ways":
         raise ColdError(f"model {name!r} was trained to fill gaps and cannot write: give a causal one")
     reverse = reverse or reads == "right-to-left"
+    if place.type == "cpu":
+        keep_memory()
     return LanguageModel(model.to(place), tokenizer, name, reverse, fingerprint=mark)
 
 
