@@ -51,15 +51,15 @@ class _Agreement(torch.autograd.Function):
 class _Chosen(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, ids: Tensor) -> Tensor:
-        whole = logits.logsumexp(-1, keepdim=True)
-        ctx.save_for_backward(logits, ids, whole)
-        return (logits.gather(-1, ids[..., None]) - whole)[..., 0]
+        log_probs = logits.log_softmax(-1)
+        ctx.save_for_backward(log_probs, ids)
+        return log_probs.gather(-1, ids[..., None])[..., 0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        logits, ids, whole = ctx.saved_tensors
+        log_probs, ids = ctx.saved_tensors
         grad = grads[0][..., None]
-        slope = (logits - whole).exp_().mul_(-grad)
+        slope = log_probs.exp().mul_(-grad)
         return slope.scatter_add_(-1, ids[..., None], grad), None
 
 
