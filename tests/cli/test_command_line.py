@@ -365,3 +365,20 @@ def test_a_run_that_cannot_start_says_why(cold, model, tmp_path, wrong, told):
     assert code == 2
     assert told in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_tables_make_the_runs_they_need_and_go_on_with_them(cold, model, tmp_path):
+    """The whole plan on two examples: every method, every preset and both ablations, in one command."""
+    given = ("tables", "--run", str(tmp_path / "runs"), "--out", str(tmp_path / "t"), "--limit", "2", "--few", "1")
+    given += ("--samples", "1", "--steps", "1", "--model", model, "--judge", "none", "--encoder", "none")
+    code, out, err = cold(*given)
+    assert code == 0
+    assert "run 23 of 23: lexical-paper" in err
+    for row in ("COLD fast 1 steps", "COLD paper 1 steps", "left-only-greedy", "without future", "top-k 100"):
+        assert row in out
+    before = {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
+    assert cold(*given)[0] == 0  # nothing is missing
+    assert {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()} == before
+    code, _, err = cold("tables")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "give run files, or --run FOLDER" in err

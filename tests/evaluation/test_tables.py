@@ -7,6 +7,7 @@ import pytest
 from cold.errors import ColdError
 from cold.evaluation import tables
 from cold.evaluation.evaluate import evaluate
+from cold.evaluation.plan import TASKS, arms
 from cold.evaluation.runs import header
 from cold.recipes import preset
 from evaluation.test_evaluate import line, write
@@ -24,6 +25,7 @@ def head(task: str, recipe, method: str = "cold") -> dict:
         (lambda recipe: recipe.without(["fluency_reverse"]), "COLD released without fluency_reverse"),
         (lambda recipe: recipe.with_(top_k=10), "COLD released top-k 10"),
         (lambda recipe: recipe.with_(steps=7), "COLD released 7 steps"),
+        (lambda recipe: recipe.with_(samples=3), "COLD released 3 samples"),
     ],
 )
 def test_a_run_is_named_by_what_it_changes(change, name):
@@ -43,8 +45,8 @@ def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):
     lines = [line(str(n), "The dog can run.") for n in range(3)]
     run = evaluate(write(tmp_path / "a.jsonl", *lines, **head("lexical", preset("lexical", "fast"))))
     found = tables.tables([run])
-    assert [table.task for table in found] == ["abductive", "counterfactual", "lexical", "run-time"]
-    assert found[3].rows[-1].cells["seconds a sample"].value == 2.0  # 2 seconds, one sample
+    assert [table.task for table in found] == ["abductive", "counterfactual", "lexical", "constraints", "top-k", "run-time"]
+    assert found[5].rows[-1].cells["seconds a sample"].value == 2.0  # 2 seconds, one sample
     assert [row.name for row in found[2].rows] == [
         "TSMH (paper)",
         "NeuroLogic (paper)",
@@ -61,3 +63,37 @@ def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):
     assert len(rows) == 5
     assert len({len(row) for row in rows}) == 1
     assert rows[-1][:3] == ["COLD fast (tiny-llama)", "3", "2.0"]
+
+
+def test_an_ablation_has_a_table_of_its_own_with_what_it_changed(tmp_path):
+    """The run that shares its examples and samples stands above it; other runs stay in the main table."""
+
+    def run(name, recipe, ids="ab", method="cold"):
+        lines = [line(one, "The dog can run.", words=()) for one in ids]
+        return evaluate(write(tmp_path / f"{name}.jsonl", *lines, **head("abductive", recipe, method)))
+
+    fast = preset("abductive", "fast")
+    runs = [
+        run("whole", fast),
+        run("longer", fast, "abc"),
+        run("cut", fast.without(["future"])),
+        run("narrow", fast.with_(top_k=2)),
+        run("left", fast, method="left-only"),
+    ]
+    found = {table.task: [row.name for row in table.rows if row.examples] for table in tables.tables(runs)}
+    assert found["abductive"] == ["COLD fast (tiny-llama)", "COLD fast (tiny-llama)", "left-only (tiny-llama)"]
+    assert found["constraints"] == ["COLD fast (tiny-llama)", "COLD fast without future (tiny-llama)"]
+    assert found["top-k"] == ["COLD fast (tiny-llama)", "COLD fast top-k 2 (tiny-llama)"]
+
+
+def test_the_plan_holds_every_run_of_the_tables_once():
+    planned = list(arms(200, 50))
+    assert len({arm.name for arm in planned}) == len(planned)
+    assert {(arm.task, arm.method, arm.preset) for arm in planned} >= {
+        (task, *what)
+        for task in TASKS
+        for what in [("cold", "fast"), ("cold", "paper"), ("cold", "released"), ("left-only", "fast")]
+    }
+    assert {arm.without for arm in planned} == {(), ("fluency",), ("future",), ("keywords",)}
+    assert {arm.limit for arm in planned if arm.preset == "paper"} == {50}
+    assert {arm.limit for arm in planned if arm.top_k} == {125}

@@ -6,8 +6,10 @@ import importlib.util
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from cold.cli.options import Options
 from cold.errors import ColdError
 from cold.evaluation.evaluate import Scores, as_comparison, as_table, evaluate
 from cold.evaluation.metrics import Encoder, load_encoder
@@ -39,9 +41,37 @@ def report_file(run: Path, out: Path, judge: str, encoder: str) -> int:
     return 0
 
 
+def make_runs(
+    folder: Path, data: dict[str, Path | None], limit: int, few: int, options: Options
+) -> tuple[list[Path], int]:
+    """Every run of the tables, those that are missing or unfinished now; their files, and a status if stopped."""
+    from cold.cli.runs import run_file
+    from cold.evaluation.plan import arms
+
+    folder.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    planned = list(arms(limit, few))
+    for number, arm in enumerate(planned, 1):
+        source, out = data[arm.task], folder / f"{arm.name}.jsonl"
+        print(f"run {number} of {len(planned)}: {arm.name}", file=sys.stderr, flush=True)
+        chosen = replace(options, top_k=arm.top_k)
+        split = "report" if source else "all"
+        try:
+            status = run_file(arm.task, source, arm.method, arm.preset, arm.without, out, split, arm.limit, chosen)
+        except ColdError as error:  # one run that fails leaves a gap, and the others go on
+            print(f"{arm.name}: {error}", file=sys.stderr, flush=True)
+            continue
+        if status:
+            return made, status
+        made.append(out)
+    return made, 0
+
+
 def write_tables(runs: Sequence[Path], out: Path, judge: str, encoder: str) -> int:
     from cold.evaluation import tables
 
+    if not runs:
+        raise ColdError("there is no run to make tables of: give run files, or --run FOLDER to make them")
     found = tables.tables(score_files(runs, judge, encoder))
     made = tables.write(found, out)
     print(tables.as_markdown(found))
