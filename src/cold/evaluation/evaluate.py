@@ -83,7 +83,7 @@ def _against_references(
             found.whole["BLEU-4"] = _bleu(texts, references)
         pairs = zip(texts, references, strict=True)
         found.each["ROUGE-L"] = [metrics.rouge_l(text, some) for text, some in pairs]
-        found.each["CIDEr"] = metrics.cider(texts, references).scores
+        found.each["CIDEr"] = [100 * score for score in metrics.cider(texts, references).scores]  # as papers print it
     if encoder is None:
         found.notes.append("no encoder: no BERTScore")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,6 +51,7 @@ def _belonging(name: str, told: dict[str, Any], runs: Sequence[Scores]) -> list[
     if change is None:
         return [scores for scores in runs if scores.header["task"] == name and not _ablates(scores)]
     changed = [s for s in runs if s.header["task"] == told["of"] and any(c.startswith(change) for c in _ablates(s))]
+    changed.sort(key=lambda s: [int(n) for n in re.findall(r"\d+", " ".join(_ablates(s)))])
     kept = [_sameness(scores) for scores in changed]
     return [scores for scores in runs if not _ablates(scores) and _sameness(scores) in kept] + changed
 
