@@ -97,7 +97,9 @@ def run(
     data: Annotated[
         Path | None, typer.Option(help="aNLG, TimeTravel, CommonGen or JSON lines of your own; none: a few of ours.")
     ] = None,
-    method: Annotated[str, typer.Option(help="cold, left-only (sampled) or left-only-greedy.")] = "cold",
+    method: Annotated[
+        str, typer.Option(help="cold, or another decoder: left-only, left-only-greedy ...; see docs/baselines.md.")
+    ] = "cold",
     preset: Preset = "fast",
     without: Annotated[list[str] | None, typer.Option(help="Leave this term of the energy out; repeatable.")] = None,
     split: Annotated[

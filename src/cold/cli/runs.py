@@ -44,7 +44,8 @@ def run_file(
         raise ColdError(f"{source} has no example for the task {task} in the split {split}: check the file and --split")
     recipe = preset(task, name).without(without).with_(**options.changes())
     lm = load(recipe.model, options.device, options.dtype)
-    reverse, told = find_partner(lm, recipe.reverse) if recipe.reads_reverse else (None, "")
+    reads = recipe.reads_reverse or getattr(runs.METHODS[method], "reads_reverse", False)
+    reverse, told = find_partner(lm, recipe.reverse) if reads else (None, "")
     if told:
         say(f"note: {told}")
     about = {"file": source.name, "sha256": digest(source), "split": split, "limit": limit, "examples": len(items)}

@@ -6,11 +6,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cold.baselines.left_only import left_only
+from cold.baselines import BASELINES
 from cold.decoder import Decoding
 from cold.errors import ColdError
 from cold.evaluation.datasets import Item
@@ -22,11 +21,7 @@ from cold.tasks.solve import decode
 
 SCHEMA_VERSION = 1
 POINTS = 100  # of a trace, at most
-METHODS: dict[str, Method] = {
-    "cold": decode,
-    "left-only": left_only,
-    "left-only-greedy": partial(left_only, greedy=True),
-}
+METHODS: dict[str, Method] = {"cold": decode, **BASELINES}
 START = b'{"kind": "header", '  # of every run file
 SAME = ("schema_version", "task", "method", "data", "configuration", "model", "reverse", "dtype")
 
