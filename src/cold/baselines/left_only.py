@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cold.lm.model import LanguageModel
+from cold.lm.prefix import Prefix
 from cold.sampling.noise import Noise
 from cold.text import sentences
 from cold.text.problems import Problems
@@ -28,11 +29,14 @@ class LeftOnly:
     top_p: float = 1.0
     max_length: int = 40
 
-    @torch.no_grad()
     def __call__(self, problems: Problems, reverse: LanguageModel | None, seeds: Sequence[int]) -> list[str]:
-        lm = problems.lm
-        samples = len(seeds) // problems.story.examples
-        prefix = problems.story.prefix.select([row // samples for row in range(len(seeds))])
+        return self.behind(problems.story.prefix, seeds)
+
+    @torch.no_grad()
+    def behind(self, lefts: Prefix, seeds: Sequence[int]) -> list[str]:
+        """A sentence per seed behind texts already read, each of which has as many samples."""
+        lm, samples = lefts.lm, len(seeds) // lefts.rows
+        prefix = lefts.select([row // samples for row in range(len(seeds))])
         texts: list[list[int]] = [[] for _ in seeds]
         active = list(range(len(seeds)))
         for step in range(self.max_length):

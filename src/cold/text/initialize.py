@@ -28,7 +28,7 @@ class Greedy:
 
     def logits(self, story: Context, length: int) -> Tensor:
         lm = story.lm
-        return _unroll(lm, story.prefix, length, lambda _, x: lm.embed(x.argmax(-1, keepdim=True)))
+        return unroll(lm, story.prefix, length, lambda _, x: lm.embed(x.argmax(-1, keepdim=True)))
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SoftUnroll:
 
     def logits(self, story: Context, length: int) -> Tensor:
         lm = story.lm
-        return _unroll(lm, story.prefix, length, lambda _, x: lm.embed_soft(x.softmax(-1)[:, None])) / self.temperature
+        return unroll(lm, story.prefix, length, lambda _, x: lm.embed_soft(x.softmax(-1)[:, None])) / self.temperature
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Sampled:
             return lm.embed(drawn[-1])
 
         prefix = problems.story.prefix.select(rows)
-        logits = _unroll(lm, prefix, problems.length, draw)
+        logits = unroll(lm, prefix, problems.length, draw)
         best = logits.amax(-1, keepdim=True)
         return logits.scatter(-1, torch.stack(drawn, 1), best + self.lift)
 
@@ -100,7 +100,7 @@ class FromText:
 
 
 @torch.no_grad()
-def _unroll(lm: LanguageModel, prefix: Prefix, length: int, feed: Callable[[int, Tensor], Tensor]) -> Tensor:
+def unroll(lm: LanguageModel, prefix: Prefix, length: int, feed: Callable[[int, Tensor], Tensor]) -> Tensor:
     """The LM's logits over `length` steps, `feed` turning each prediction into the next input embedding."""
     steps: list[Tensor] = []
     for t in range(length):
