@@ -45,7 +45,14 @@ def test_our_rows_stand_beside_the_papers_and_the_rest_stays_empty(tmp_path):
     lines = [line(str(n), "The dog can run.") for n in range(3)]
     run = evaluate(write(tmp_path / "a.jsonl", *lines, **head("lexical", preset("lexical", "fast"))))
     found = tables.tables([run])
-    assert [table.task for table in found] == ["abductive", "counterfactual", "lexical", "constraints", "top-k", "run-time"]
+    assert [table.task for table in found] == [
+        "abductive",
+        "counterfactual",
+        "lexical",
+        "constraints",
+        "top-k",
+        "run-time",
+    ]
     assert found[5].rows[-1].cells["seconds a sample"].value == 2.0  # 2 seconds, one sample
     assert [row.name for row in found[2].rows] == [
         "TSMH (paper)",
