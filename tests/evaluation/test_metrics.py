@@ -19,6 +19,7 @@ from cold.evaluation.metrics import (
     Encoder,
     bertscore,
     bleu,
+    bleu_of_rows,
     bootstrap_corpus,
     bootstrap_mean,
     cider,
@@ -97,6 +98,16 @@ def test_bleu_of_a_sentence_by_hand() -> None:
     precisions = 5 / 6 * 3 / 5 * 2 / 4 * 1 / 3
     score = bleu(["the cat sat on the mat"], [["the cat sat on a mat"]])
     assert score == pytest.approx(100 * precisions**0.25)
+
+
+@given(CORPORA, st.data())
+def test_bleu_of_some_rows_is_bleu_of_a_corpus_of_those(
+    pairs: list[tuple[str, list[str]]], data: st.DataObject
+) -> None:
+    texts, references = [text for text, _ in pairs], [some for _, some in pairs]
+    rows = data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=6))
+    wanted = bleu([texts[row] for row in rows], [references[row] for row in rows])
+    assert bleu_of_rows(texts, references)(rows) == pytest.approx(wanted)
 
 
 def test_bleu_takes_the_brevity_penalty_from_the_closest_reference() -> None:

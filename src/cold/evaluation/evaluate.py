@@ -16,8 +16,6 @@ from cold.evaluation.runs import read_run
 from cold.lm.model import LanguageModel
 from cold.text.select import perplexity
 
-BLEU_RESAMPLES = 200  # each is a whole corpus score
-
 
 @dataclass
 class Scores:
@@ -80,7 +78,7 @@ def _against_references(
 ) -> None:
     if task != "counterfactual":
         with _if_installed(found):
-            found.whole["BLEU-4"] = _bleu(texts, references)
+            found.whole["BLEU-4"] = metrics.bootstrap_corpus(metrics.bleu_of_rows(texts, references), len(texts))
         pairs = zip(texts, references, strict=True)
         found.each["ROUGE-L"] = [metrics.rouge_l(text, some) for text, some in pairs]
         found.each["CIDEr"] = [100 * score for score in metrics.cider(texts, references).scores]  # as papers print it
@@ -89,13 +87,6 @@ def _against_references(
         return
     found.each["BERTScore"] = [score.f1 for score in metrics.bertscore(texts, references, encoder)]
     found.notes.append(f"BERTScore: {encoder.name}, layer {encoder.layer}, no rescaling")
-
-
-def _bleu(texts: list[str], references: list[list[str]]) -> Estimate:
-    def score(rows: Sequence[int] | Any) -> float:
-        return metrics.bleu([texts[i] for i in rows], [references[i] for i in rows])
-
-    return metrics.bootstrap_corpus(score, len(texts), resamples=BLEU_RESAMPLES)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Metrics: pure functions of texts and their references."""
 
 from cold.evaluation.metrics.bertscore import BertScore, Encoder, bertscore, load_encoder
-from cold.evaluation.metrics.bleu import bleu, self_bleu
+from cold.evaluation.metrics.bleu import bleu, bleu_of_rows, self_bleu
 from cold.evaluation.metrics.bootstrap import Estimate, Paired, bootstrap_corpus, bootstrap_mean, compare
 from cold.evaluation.metrics.cider import Cider, cider
 from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, inflections, mean_coverage
@@ -21,6 +21,7 @@ __all__ = [
     "Paired",
     "bertscore",
     "bleu",
+    "bleu_of_rows",
     "bootstrap_corpus",
     "bootstrap_mean",
     "cider",
