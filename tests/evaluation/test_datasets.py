@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cold.errors import ColdError
-from cold.evaluation.datasets import TASKS, Broken, Item, in_split, read, sample_file, tuned_on
+from cold.evaluation.datasets import TASKS, Broken, Item, in_split, read, sample_file, spread, tuned_on
+from cold.tasks import examples
 
 ANLG = {"a-1": {"obs1": "It rained.", "obs2": "He was wet.", "gold_labels": ["He had no coat.", "He went out."]}}
 TIMETRAVEL = {
@@ -118,3 +119,13 @@ def test_the_splits_are_a_quarter_and_the_rest_whatever_the_order():
     assert in_split(item, "all")
     with pytest.raises(ColdError, match="there is no split 'test'"):
         in_split(item, "test")
+
+
+def test_a_spread_choice_comes_from_all_over_a_sorted_file_and_keeps_its_order():
+    items = [Item(f"id {n}", examples.lexical([f"word{n}"]), ()) for n in range(400)]
+    some = spread(items, 40)
+    places = [items.index(item) for item in some]
+    assert places == sorted(places)
+    assert min(places) < 40 < 360 < max(places)
+    assert {item.id for item in spread(items, 10)} <= {item.id for item in some}  # fewer are some of the same
+    assert spread(items[:3], 10) == items[:3]

@@ -106,6 +106,9 @@ def run(
         str, typer.Option(help="tune (a quarter of the file, by a hash of the id), report or all.")
     ] = "all",
     limit: Annotated[int | None, typer.Option(help="At most so many examples.")] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="With --limit: from all over the file, by a hash of the id.")
+    ] = False,
 ) -> int:
     """Decode every example of a file into RUN.jsonl, resumably.
 
@@ -114,9 +117,9 @@ def run(
     Each example is written as soon as its batch is done. Stopped in any way, the same command goes on from there.
     `cold eval` scores run files, `cold report` makes a page of one.
     """
-    from cold.cli.runs import run_file
+    from cold.cli.runs import Data, run_file
 
-    return run_file(task, data, method, preset, without or [], out, split, limit, options)
+    return run_file(task, Data(data, split, limit, spread), method, preset, without or [], out, options)
 
 
 Judge = Annotated[str, typer.Option(help="The LM whose perplexity is reported: any --model, or none.")]
@@ -169,7 +172,7 @@ def tables(
     abductive: Annotated[Path | None, typer.Option(help="With --run: aNLG's file; none: a few of ours.")] = None,
     counterfactual: Annotated[Path | None, typer.Option(help="With --run: TimeTravel's file.")] = None,
     lexical: Annotated[Path | None, typer.Option(help="With --run: CommonGen's file.")] = None,
-    limit: Annotated[int, typer.Option(help="With --run: examples of a run, from the split report.")] = 200,
+    limit: Annotated[int, typer.Option(help="With --run: examples of a run, from all over the split report.")] = 200,
     few: Annotated[int, typer.Option(help="With --run: examples of the presets that take 2,000 steps.")] = 50,
     samples: Annotated[int, typer.Option(help="With --run: texts of an example.")] = 16,
     steps: Annotated[int | None, typer.Option(help="With --run: fewer Langevin steps, to try it out.")] = None,

@@ -45,7 +45,7 @@ def make_runs(
     folder: Path, data: dict[str, Path | None], limit: int, few: int, options: Options
 ) -> tuple[list[Path], int]:
     """Every run of the tables, those that are missing or unfinished now; their files, and a status if stopped."""
-    from cold.cli.runs import run_file
+    from cold.cli.runs import Data, run_file
     from cold.evaluation.plan import arms
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,10 +54,10 @@ def make_runs(
     for number, arm in enumerate(planned, 1):
         source, out = data[arm.task], folder / f"{arm.name}.jsonl"
         print(f"run {number} of {len(planned)}: {arm.name}", file=sys.stderr, flush=True)
-        chosen = replace(options, top_k=arm.top_k)
-        split = "report" if source else "all"
+        chosen = Data(source, "report" if source else "all", arm.limit, spread=True)
+        changed = replace(options, top_k=arm.top_k)
         try:
-            status = run_file(arm.task, source, arm.method, arm.preset, arm.without, out, split, arm.limit, chosen)
+            status = run_file(arm.task, chosen, arm.method, arm.preset, arm.without, out, changed)
         except ColdError as error:  # one run that fails leaves a gap, and the others go on
             print(f"{arm.name}: {error}", file=sys.stderr, flush=True)
             continue

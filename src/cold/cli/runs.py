@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cold.cli import INTERRUPTED
 from cold.errors import ColdError
@@ -23,14 +23,22 @@ from cold.text.words import met
 SHOWN = 5  # broken lines that are named one by one
 
 
+class Data(NamedTuple):
+    """Which examples: of a file, or the few of ours; the first `limit` of a split, or so many from all over it."""
+
+    path: Path | None = None
+    split: str = "all"
+    limit: int | None = None
+    spread: bool = False
+
+
 def run_file(
-    task: str, data: Path | None, method: str, name: str, without: Sequence[str], out: Path, split: str,
-    limit: int | None, options: Any,
+    task: str, data: Data, method: str, name: str, without: Sequence[str], out: Path, options: Any
 ) -> int:  # fmt: skip
     if method not in runs.METHODS:
         raise ColdError(f"there is no method {method!r}: use {', '.join(runs.METHODS)}")
-    source = data or datasets.sample_file(task)
-    items, broken = collect(task, source, split, limit)
+    source = data.path or datasets.sample_file(task)
+    items, broken = collect(task, data._replace(path=source))
 
     def say(line: str) -> None:
         if not options.quiet:
@@ -41,14 +49,18 @@ def run_file(
     if broken:
         say(f"{len(broken)} broken entries of {source.name} were left out")
     if not items:
-        raise ColdError(f"{source} has no example for the task {task} in the split {split}: check the file and --split")
+        raise ColdError(
+            f"{source} has no example for the task {task} in the split {data.split}: check the file and --split"
+        )
     recipe = preset(task, name).without(without).with_(**options.changes())
     lm = load(recipe.model, options.device, options.dtype)
     reads = recipe.reads_reverse or getattr(runs.METHODS[method], "reads_reverse", False)
     reverse, told = find_partner(lm, recipe.reverse) if reads else (None, "")
     if told:
         say(f"note: {told}")
-    about = {"file": source.name, "sha256": digest(source), "split": split, "limit": limit, "examples": len(items)}
+    about = {"file": source.name, "sha256": digest(source), "split": data.split, "limit": data.limit}
+    about |= {"spread": True} if data.spread else {}
+    about |= {"examples": len(items)}
     head = runs.header(task, method, recipe, lm, reverse, about)
     figures = Figures()
     with Bar(len(items), options.quiet) as bar, warnings.catch_warnings():
@@ -72,18 +84,19 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def collect(task: str, path: Path, split: str, limit: int | None) -> tuple[list[Item], list[Broken]]:
-    """The examples of a split, at most `limit`, and what could not be read on the way."""
+def collect(task: str, data: Data) -> tuple[list[Item], list[Broken]]:
+    """The examples, and what could not be read on the way."""
     items: list[Item] = []
     broken: list[Broken] = []
-    for entry in datasets.read(task, path):
+    assert data.path is not None
+    for entry in datasets.read(task, data.path):
         if isinstance(entry, Broken):
             broken.append(entry)
-        elif datasets.in_split(entry, split):
+        elif datasets.in_split(entry, data.split):
             items.append(entry)
-            if limit is not None and len(items) >= limit:
+            if not data.spread and data.limit is not None and len(items) >= data.limit:
                 break
-    return items, broken
+    return datasets.spread(items, data.limit) if data.spread and data.limit is not None else items, broken
 
 
 class Figures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -62,7 +62,17 @@ def sample_file(task: str) -> Path:
 
 def tuned_on(key: str) -> bool:
     """A quarter of every file may be tuned on; what is reported comes from the rest. Decided by a hash of the id."""
-    return int(hashlib.sha256(key.encode()).hexdigest(), 16) % 4 == 0
+    return _hash(key) % 4 == 0
+
+
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """So many of them from all over a file, which may be sorted: those with the least hashes, in the file's order."""
+    least = sorted(range(len(items)), key=lambda n: _hash(items[n].id) // 4)[:count]  # the rest mod 4 is the split
+    return [items[n] for n in sorted(least)]
+
+
+def _hash(key: str) -> int:
+    return int(hashlib.sha256(key.encode()).hexdigest(), 16)
 
 
 def in_split(item: Item, split: str) -> bool:
