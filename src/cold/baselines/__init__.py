@@ -1,8 +1,10 @@
 """The other decoders: the same call as ours, the same samples, the same selection."""
 
 from cold.baselines.base import Baseline, Writer
+from cold.baselines.constrained_beam import ConstrainedBeam
 from cold.baselines.delorean import Delorean
 from cold.baselines.left_only import LeftOnly
+from cold.baselines.neurologic import NeuroLogic
 from cold.baselines.prompt import Prompt
 
 BASELINES: dict[str, Baseline] = {
@@ -11,7 +13,10 @@ BASELINES: dict[str, Baseline] = {
     "left-only-top-k": Baseline(LeftOnly(top_k=40)),
     "left-only-nucleus": Baseline(LeftOnly(top_p=0.9)),
     "delorean": Baseline(Delorean()),
+    "neurologic": Baseline(NeuroLogic()),
+    "neurologic-astar": Baseline(NeuroLogic(look_ahead=5)),
+    "constrained-beam": Baseline(ConstrainedBeam()),
     "prompt": Baseline(Prompt()),
 }
 
-__all__ = ["BASELINES", "Baseline", "Delorean", "LeftOnly", "Prompt", "Writer"]
+__all__ = ["BASELINES", "Baseline", "ConstrainedBeam", "Delorean", "LeftOnly", "NeuroLogic", "Prompt", "Writer"]

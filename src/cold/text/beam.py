@@ -128,12 +128,12 @@ class _Writer:
     def __init__(self, beam: Beam, problems: Problems) -> None:
         lm = problems.lm
         self.beam, self.strings = beam, lm.token_strings
-        self.never = lm.banned | _unwritable(lm)
+        self.never = lm.banned | unwritable(lm)
         self.stop = lm.encode("a.")[-1]
         self.lefts = problems.story.left_ids
         self.required = [example.words for example in problems.examples]
         self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
-        cache = {left: _openers(lm, left) for left in set(problems.story.left_texts)}
+        cache = {left: openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]
 
     def offers(self, beams: Sequence[tuple[int, Hypothesis]], scores: Tensor) -> list[dict[int, float]]:
@@ -208,7 +208,7 @@ def _begun(ids: tuple[int, ...], word: list[int]) -> int:
     return next((n for n in range(len(word) - 1, 0, -1) if ids[-n:] == tuple(word[:n])), 0)
 
 
-def _openers(lm: LanguageModel, left: str) -> Tensor:
+def openers(lm: LanguageModel, left: str) -> Tensor:
     """Tokens that open a sentence: a capital letter, behind a space unless a line starts there.
 
     At the start of a document both forms will do, since SentencePiece writes the space there too.
@@ -218,7 +218,7 @@ def _openers(lm: LanguageModel, left: str) -> Tensor:
     return torch.tensor(fit, device=lm.device)
 
 
-def _unwritable(lm: LanguageModel) -> Tensor:
+def unwritable(lm: LanguageModel) -> Tensor:
     """Tokens with a newline, a control character or half a character: never part of a clean sentence."""
     odd = [not text or not text.isprintable() or "\ufffd" in text for text in lm.token_strings]
     return torch.tensor(odd, device=lm.device)

@@ -1,0 +1,78 @@
+"""From an example's words to clauses over tokens, and from the texts a search found to one per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cold.baselines.hypotheses import Beams, Ends, Script, Task
+from cold.baselines.search import Search
+from cold.lm.context import inner_ids
+from cold.lm.model import LanguageModel
+from cold.lm.prefix import Prefix
+from cold.text import sentences
+from cold.text.beam import TERMINATORS, openers, unwritable
+from cold.text.clauses import START, Clauses, Literal, Phrase
+from cold.text.problems import Problems
+from cold.text.words import word_ids
+
+
+def script_of(lm: LanguageModel) -> Script:
+    """One sentence without odd characters; behind a phrase no letter follows, so that it is a whole word."""
+    glue = torch.tensor([text[:1].isalnum() or text[:1] in ("'", "’", "-") for text in lm.token_strings])
+    stops = tuple(dict.fromkeys(lm.encode("a" + mark)[-1] for mark in TERMINATORS))
+    return Script(lm.banned | unwritable(lm), glue.to(lm.device), stops, _ends(lm))
+
+
+def tasks_of(problems: Problems, banned: Sequence[str] = ()) -> list[Task]:
+    """A clause for every word of an example, or every keyword where no word is required."""
+    lefts = problems.story.left_texts
+    opening = {left: _first(problems.lm, left) for left in set(lefts)}
+    tasks = []
+    for left, ids, example in zip(lefts, problems.story.left_ids, problems.examples, strict=True):
+        words = dict.fromkeys(example.words or example.keywords)
+        asked = [tuple(Literal(form) for form in forms(problems.lm, left, word)) for word in words]
+        never = [(Literal(form, False),) for word in banned for form in forms(problems.lm, left, word)]
+        tasks.append(Task(Clauses((*asked, *never)), opening[left], tuple(ids)))
+    return tasks
+
+
+def forms(lm: LanguageModel, left: str, word: str) -> list[Phrase]:
+    """A word in ids: behind a space anywhere; as the first word, with a capital or not, as the left text has it."""
+    inside = tuple(word_ids(lm, word))
+    first = [word[:1].upper() + word[1:], word]
+    opening = [ids for text in first for ids in (inner_ids(lm, left, text), word_ids(lm, text))]
+    opening = [ids for ids in opening if tuple(ids) != inside]
+    return [inside, *dict.fromkeys((START, *ids) for ids in opening)]
+
+
+def write(search: Search, problems: Problems, rows: int, banned: Sequence[str] = ()) -> list[str]:
+    """An example's rows are its best texts; the very best once more where there are too few."""
+    samples = rows // problems.story.examples
+    found = search(problems.story.prefix, tasks_of(problems, banned), samples)
+    best = [[*texts, *[texts[0]] * (samples - len(texts))] for texts in found]
+    return [sentences.clean(problems.lm.decode(text.ids)) for texts in best for text in texts]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadAfresh:
+    """Everything from the first token of the left text, as decoders without a cache do: for comparison only."""
+
+    lefts: Sequence[Sequence[int]]
+
+    def __call__(self, prefix: Prefix, beams: Beams) -> Prefix:
+        return Prefix.of(prefix.lm, [[*self.lefts[n], *h.ids] for n, beam in beams.items() for h in beam])
+
+
+def _first(lm: LanguageModel, left: str) -> Tensor:
+    """Tokens that open a sentence; any, if the vocabulary has none behind a space (a very small one)."""
+    found = openers(lm, left)
+    return found if found.any() else torch.ones_like(found)
+
+
+def _ends(lm: LanguageModel) -> Ends:
+    final = [text.rstrip("\"'”’)").endswith(TERMINATORS) for text in lm.token_strings]
+    return lambda ids: final[ids[-1]] and sentences.is_complete(lm.decode(ids))
