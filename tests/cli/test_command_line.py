@@ -9,6 +9,7 @@ import time
 import pytest
 
 from cold import cli
+from cold.evaluation import plan
 from cold.recipes import presets
 from tiny import tiny_lm
 
@@ -367,8 +368,10 @@ def test_a_run_that_cannot_start_says_why(cold, model, tmp_path, wrong, told):
     assert len(err.strip().splitlines()) == 1
 
 
-def test_tables_make_the_runs_they_need_and_go_on_with_them(cold, model, tmp_path):
-    """The whole plan on two examples: every method, every preset and both ablations, in one command."""
+def test_tables_make_the_runs_they_need_and_go_on_with_them(cold, model, tmp_path, monkeypatch):
+    """Left-only, every preset and both ablations in one command; the other decoders have tests of their own."""
+    monkeypatch.setattr(plan, "QUICK", dict.fromkeys(plan.TASKS, ()))
+    monkeypatch.setattr(plan, "CHAINS", dict.fromkeys(plan.TASKS, ()))
     given = ("tables", "--run", str(tmp_path / "runs"), "--out", str(tmp_path / "t"), "--limit", "2", "--few", "1")
     given += ("--samples", "1", "--steps", "1", "--model", model, "--judge", "none", "--encoder", "none")
     code, out, err = cold(*given)

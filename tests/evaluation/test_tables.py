@@ -8,7 +8,7 @@ from cold.errors import ColdError
 from cold.evaluation import tables
 from cold.evaluation.evaluate import evaluate
 from cold.evaluation.plan import TASKS, arms
-from cold.evaluation.runs import header
+from cold.evaluation.runs import METHODS, header
 from cold.recipes import preset
 from evaluation.test_evaluate import line, write
 from tiny import tiny_lm
@@ -104,3 +104,5 @@ def test_the_plan_holds_every_run_of_the_tables_once():
     assert {arm.without for arm in planned} == {(), ("fluency",), ("future",), ("keywords",)}
     assert {arm.limit for arm in planned if arm.preset == "paper"} == {50}
     assert {arm.limit for arm in planned if arm.top_k} == {125}
+    assert {arm.method for arm in planned} <= set(METHODS)
+    assert {arm.method: arm.limit for arm in planned}["cgmh"] == 50

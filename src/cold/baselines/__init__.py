@@ -1,11 +1,14 @@
 """The other decoders: the same call as ours, the same samples, the same selection."""
 
 from cold.baselines.base import Baseline, Writer
+from cold.baselines.cgmh import CGMH
 from cold.baselines.constrained_beam import ConstrainedBeam
 from cold.baselines.delorean import Delorean
 from cold.baselines.left_only import LeftOnly
+from cold.baselines.mix_and_match import MixAndMatch
 from cold.baselines.neurologic import NeuroLogic
 from cold.baselines.prompt import Prompt
+from cold.baselines.tsmh import TSMH
 
 BASELINES: dict[str, Baseline] = {
     "left-only": Baseline(LeftOnly()),
@@ -16,7 +19,22 @@ BASELINES: dict[str, Baseline] = {
     "neurologic": Baseline(NeuroLogic()),
     "neurologic-astar": Baseline(NeuroLogic(look_ahead=5)),
     "constrained-beam": Baseline(ConstrainedBeam()),
+    "cgmh": Baseline(CGMH(), reads_reverse=True),
+    "tsmh": Baseline(TSMH(), reads_reverse=True),
+    "mix-and-match": Baseline(MixAndMatch(), reads_reverse=True),
     "prompt": Baseline(Prompt()),
 }
 
-__all__ = ["BASELINES", "Baseline", "ConstrainedBeam", "Delorean", "LeftOnly", "NeuroLogic", "Prompt", "Writer"]
+__all__ = [
+    "BASELINES",
+    "CGMH",
+    "TSMH",
+    "Baseline",
+    "ConstrainedBeam",
+    "Delorean",
+    "LeftOnly",
+    "MixAndMatch",
+    "NeuroLogic",
+    "Prompt",
+    "Writer",
+]

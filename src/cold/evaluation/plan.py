@@ -13,6 +13,15 @@ ABLATION_EXAMPLES = 125  # as many as the paper took
 TOP_K = (2, 5, 10, 50, 100)
 
 
+# The decoders that each task is compared with; chains take few examples.
+QUICK = {
+    "abductive": ("delorean", "prompt"),
+    "counterfactual": ("delorean", "prompt"),
+    "lexical": ("neurologic", "neurologic-astar", "constrained-beam", "prompt"),
+}
+CHAINS = {"abductive": (), "counterfactual": ("mix-and-match",), "lexical": ("tsmh", "cgmh")}
+
+
 class Arm(NamedTuple):
     """One run, and how many examples it takes at most."""
 
@@ -26,10 +35,12 @@ class Arm(NamedTuple):
 
 
 def arms(limit: int, few: int) -> Iterator[Arm]:
-    """Everything, the short runs first: `limit` examples each, `few` for the presets that take 2,000 steps."""
+    """Everything, short runs first: `limit` examples each, `few` for chains and for presets of 2,000 steps."""
     for method in ("left-only-greedy", "left-only"):
         yield from (Arm(f"{task}-{method}", task, limit, method) for task in TASKS)
     yield from (Arm(f"{task}-fast", task, limit) for task in TASKS)
+    yield from (Arm(f"{task}-{method}", task, limit, method) for task in TASKS for method in QUICK[task])
+    yield from (Arm(f"{task}-{method}", task, min(limit, few), method) for task in TASKS for method in CHAINS[task])
     count = min(limit, ABLATION_EXAMPLES)
     if count < limit:
         yield Arm(f"{ABLATED}-fast-{count}", ABLATED, count)
