@@ -51,13 +51,13 @@ class Replace:
     wide: float = 0.0
 
     def propose(self, state: State, draw: Draw) -> Steps[Proposal]:
-        at = one_of(len(state), draw) if state else 0
-        if not state or state[at] < 0:
+        hole = opened(state, draw)
+        if hole is None:
             return stay(state)
-        left, right = state[:at], state[at + 1 :]
+        left, old, right = hole
         probs = yield from fitting(left, right, self.wide)
         token = draw(probs)
-        return Proposal((*left, token, *right), log(probs[token]), log(probs[state[at]]))
+        return Proposal((*left, token, *right), log(probs[token]), log(probs[old]))
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,18 @@ class Resize:
         return Proposal((*left, token, *right), log(probs[token]), 0.0)
 
     def _delete(self, state: State, draw: Draw) -> Steps[Proposal]:
-        at = one_of(len(state), draw) if state else 0
-        if not state or state[at] < 0:
+        hole = opened(state, draw)
+        if hole is None:
             return stay(state)
-        left, right = state[:at], state[at + 1 :]
+        left, old, right = hole
         probs = yield from fitting(left, right, self.wide)
-        return Proposal(left + right, 0.0, log(probs[state[at]]))
+        return Proposal(left + right, 0.0, log(probs[old]))
+
+
+def opened(state: State, draw: Draw) -> tuple[State, int, State] | None:
+    """Any token with what stands around it; none of a word that must stay."""
+    at = one_of(len(state), draw) if state else 0
+    return (state[:at], state[at], state[at + 1 :]) if state and state[at] >= 0 else None
 
 
 def fitting(left: State, right: State, wide: float) -> Steps[Tensor]:

@@ -226,7 +226,6 @@ class TSMH:
 
     def _chain(self, words: int, seed: int) -> Steps[dict[State, float]]:
         start = tuple(-word - 1 for word in range(words))
-        kernel = TreeSearch(
-            words, self.longest, min(self.places, words + 1)
-        )  # n words leave n + 1 places to begin with
+        places = min(self.places, words + 1)  # so many there are to begin with
+        kernel = TreeSearch(words, self.longest, places)
         return walk(kernel, start, seeded(seed), self.steps, self.heuristic)
