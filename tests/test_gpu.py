@@ -1,12 +1,14 @@
-"""The kernels of gpu.py compute what plain torch computes. They need a GPU and skip where there is none."""
+"""The kernels of cold.gpu compute what plain torch computes. They need a GPU and skip where there is none."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from cold.constraints import Fluency, Future
+from cold.kernels import agreement, chosen, level
 from cold.lm import Context
 from cold.lm.context import causal_mask
+from cold.lm.layers import gated, heads_of
 from cold.sampling.noise import Noise, Rows
 from cold.sampling.update import adam_, langevin_
 from tiny import on, tiny_lm
@@ -34,7 +36,7 @@ def plain(q, k, v, old_k, old_v, mask, scale):
 @pytest.mark.parametrize(("dtype", "apart"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_attention_behind_a_text_and_its_gradient(shape, dtype, apart):
-    from cold import gpu
+    from cold.gpu.attention import Attend
 
     rows, texts, heads, group, tokens, before, width = shape
     draw = torch.Generator().manual_seed(0)
@@ -47,12 +49,50 @@ def test_attention_behind_a_text_and_its_gradient(shape, dtype, apart):
     mask = causal_mask(there, tokens, dtype)
     slope = torch.randn(rows, tokens, heads, width, generator=draw).cuda()
     found = []
-    for attend, kind in ((gpu.Attend.apply, dtype), (plain, torch.float32)):
+    for attend, kind in ((Attend.apply, dtype), (plain, torch.float32)):
         given = [part.to(kind).detach().requires_grad_(True) for part in new]
         out = attend(*given, *(part.to(kind) for part in old), mask.to(kind), 0.3)
         found.append([out, *torch.autograd.grad((out.float() * slope).sum(), given)])
     for ours, theirs in zip(*found, strict=True):
         assert (ours.float() - theirs).norm() < apart * theirs.norm()
+
+
+@pytest.mark.parametrize("vocab", [7, 4096, 9001])
+def test_sums_over_the_vocabulary_and_their_slopes(vocab):
+    draw = torch.Generator().manual_seed(0)
+    expected, y = (4 * torch.randn(3, 5, vocab + 3, generator=draw)[:, 1:, :vocab] for _ in "ey")
+    ids, weight = torch.randint(vocab, (3, 4), generator=draw), torch.randn(3, 4, generator=draw)
+    found = []
+    for device in ("cpu", "cuda"):
+        given = [part.to(device).requires_grad_(True) for part in (expected, y)]
+        scores = agreement(*given) - level(given[1]) + chosen(given[0], ids.to(device))
+        slopes = torch.autograd.grad((scores * weight.to(device)).sum(), given)
+        alone = torch.autograd.grad(agreement(given[0].detach(), given[1]).sum(), given[1])
+        found.append([part.detach().cpu() for part in (scores, *slopes, *alone)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dtype", "apart"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("shape", [(2, 5, 2, 1, 8), (3, 40, 3, 3, 64), (1, 33, 2, 2, 20)])
+def test_parts_of_a_layer_and_their_slopes(shape, dtype, apart):
+    rows, tokens, keys, group, width = shape
+    draw = torch.Generator().manual_seed(0)
+    made = torch.randn(rows, tokens, keys * (group + 2), width, generator=draw)
+    cos, sin = (torch.randn(rows, tokens, width, generator=draw) for _ in "cs")
+    slope = torch.randn(rows, tokens, keys * (group + 2), width, generator=draw)
+    found = []
+    for device, kind in (("cpu", torch.float32), ("cuda", dtype)):
+        given = made.to(device, kind).requires_grad_(True)
+        parts = heads_of(given, cos.to(device, kind), sin.to(device, kind), group)
+        out = torch.cat([part.transpose(1, 2) for part in parts], 2)
+        (back,) = torch.autograd.grad((out * slope.to(device, kind)).sum(), given)
+        both = made.flatten(2).to(device, kind).requires_grad_(True)
+        open_ = gated(both)
+        (turn,) = torch.autograd.grad((open_ * slope.flatten(2)[..., : open_.shape[-1]].to(device, kind)).sum(), both)
+        found.append([part.detach().cpu().float() for part in (out, back, open_, turn)])
+    for one, other in zip(*found, strict=True):
+        assert (one - other).norm() < apart * one.norm()
 
 
 @pytest.mark.parametrize("vocab", [7, 2048, 3001])

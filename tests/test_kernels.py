@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from cold.kernels import agreement, chosen, soft_tokens
+from cold.kernels import agreement, chosen, level, soft_tokens
 
 
 def logits(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -26,11 +26,17 @@ def test_straight_through_the_slope_is_that_of_a_temperature_of_one_at_the_sharp
     assert torch.allclose(straight, 0.3 * true)
 
 
-def test_agreement_is_the_expected_log_probability_with_both_slopes():
+def test_agreement_is_the_expected_logit_with_both_slopes():
     expected, y = logits(2, 3, 5), logits(2, 3, 5, seed=1)
-    assert torch.allclose(agreement(expected, y.log_softmax(-1)), (expected.softmax(-1) * y.log_softmax(-1)).sum(-1))
-    assert gradcheck(lambda e, y: agreement(e, y.log_softmax(-1)), (expected, y))
-    assert gradcheck(lambda y: agreement(expected.detach(), y.log_softmax(-1)), y)
+    assert torch.allclose(agreement(expected, y), (expected.softmax(-1) * y).sum(-1))
+    assert gradcheck(agreement, (expected, y))
+    assert gradcheck(lambda y: agreement(expected.detach(), y), y)
+
+
+def test_less_the_level_a_logit_is_a_log_probability():
+    y = logits(2, 3, 5)
+    assert torch.allclose(y - level(y)[..., None], y.log_softmax(-1))
+    assert gradcheck(level, y)
 
 
 def test_chosen_is_the_log_probability_of_a_token_with_its_slope():

@@ -31,36 +31,76 @@ class _SoftTokens(torch.autograd.Function):
         return slope if ctx.slope == 1.0 else slope.mul_(ctx.slope), None, None
 
 
+class _Level(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        found = _level(logits)
+        ctx.save_for_backward(logits, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        logits, found = ctx.saved_tensors
+        return _share(logits, found, grads[0])
+
+
 class _Agreement(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, expected: Tensor, log_probs: Tensor) -> Tensor:
+    def forward(ctx: Any, expected: Tensor, logits: Tensor) -> Tensor:
+        if compiled(logits.device):
+            from cold.gpu.vocabulary import agree
+
+            found, level = agree(expected, logits)
+            ctx.save_for_backward(expected, logits, found, level)
+            return found
         probs = expected.softmax(-1)
-        agreement = (probs * log_probs).sum(-1)
-        ctx.save_for_backward(probs, log_probs, agreement)
-        return agreement
+        found = (probs * logits).sum(-1)
+        ctx.save_for_backward(probs, logits, found)
+        return found
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        probs, log_probs, agreement = ctx.saved_tensors
-        turn = probs * grads[0][..., None] if any(ctx.needs_input_grad) else None
+        if compiled(grads[0].device):
+            from cold.gpu.vocabulary import agree_back
+
+            expected, logits, found, level = ctx.saved_tensors
+            return agree_back(expected, logits, found, level, grads[0], ctx.needs_input_grad)
+        probs, logits, found = ctx.saved_tensors
+        turn = probs * grads[0][..., None]
         if not ctx.needs_input_grad[0]:
             return None, turn
-        return (log_probs - agreement[..., None]).mul_(turn), turn
+        return (logits - found[..., None]).mul_(turn), turn
 
 
 class _Chosen(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, ids: Tensor) -> Tensor:
-        log_probs = logits.log_softmax(-1)
-        ctx.save_for_backward(log_probs, ids)
-        return log_probs.gather(-1, ids[..., None])[..., 0]
+        level = _level(logits)
+        ctx.save_for_backward(logits, level, ids)
+        return logits.gather(-1, ids[..., None])[..., 0] - level
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        log_probs, ids = ctx.saved_tensors
-        grad = grads[0][..., None]
-        slope = log_probs.exp().mul_(-grad)
-        return slope.scatter_add_(-1, ids[..., None], grad), None
+        logits, level, ids = ctx.saved_tensors
+        slope = _share(logits, level, -grads[0])
+        return slope.scatter_add_(-1, ids[..., None], grads[0][..., None]), None
+
+
+def _level(logits: Tensor) -> Tensor:
+    if compiled(logits.device):
+        from cold.gpu.vocabulary import level
+
+        return level(logits)
+    return logits.logsumexp(-1)
+
+
+def _share(logits: Tensor, level: Tensor, factor: Tensor) -> Tensor:
+    """exp(logits - level) factor: the softmax, scaled."""
+    if compiled(logits.device):
+        from cold.gpu.vocabulary import share
+
+        return share(logits, level, factor)
+    return (logits - level[..., None]).exp_().mul_(factor[..., None])
 
 
 class _WideProduct(torch.autograd.Function):
@@ -129,7 +169,13 @@ def chosen(logits: Tensor, ids: Tensor) -> Tensor:
     return out
 
 
-def agreement(expected: Tensor, log_probs: Tensor) -> Tensor:
-    """sum_v softmax(expected)_v log_probs_v over the last axis."""
-    out: Tensor = _Agreement.apply(expected, log_probs)  # type: ignore[no-untyped-call]
+def level(logits: Tensor) -> Tensor:
+    """log sum_v exp(logits_v): what a logit stands above when its log-probability is taken."""
+    out: Tensor = _Level.apply(logits)  # type: ignore[no-untyped-call]
+    return out
+
+
+def agreement(expected: Tensor, logits: Tensor) -> Tensor:
+    """sum_v softmax(expected)_v logits_v over the last axis."""
+    out: Tensor = _Agreement.apply(expected, logits)  # type: ignore[no-untyped-call]
     return out

@@ -8,6 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from cold.kernels import level
+
 SHARPNESS = 20.0  # nats between a chosen token and the rest when a hard text is seen as a soft sequence
 
 
@@ -35,8 +37,17 @@ class SoftSequence:
 
     @cached_property
     def log_probs(self) -> Tensor:
-        """log softmax(y~), shared by all terms of one step."""
+        """log softmax(y~), shared by all terms of one step; where a few tokens will do, `log_probs_of` is cheaper."""
         return self.logits.log_softmax(-1)
+
+    @cached_property
+    def level(self) -> Tensor:
+        """log sum_v exp y~(v) [batch, length]: a logit less this is a log-probability."""
+        return level(self.logits)
+
+    def log_probs_of(self, index: Tensor) -> Tensor:
+        """log softmax(y~) of some tokens at each position [batch, length, n]."""
+        return self.logits.gather(-1, index) - self.level[..., None]
 
     def once(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """What several readers of one step share: made by the first, with or without a graph as it asks for one."""

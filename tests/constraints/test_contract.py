@@ -293,7 +293,7 @@ def subclasses(cls: type) -> Iterator[type]:
 
 def test_every_constraint_of_the_package_is_in_the_table():
     for module in pkgutil.walk_packages(cold.__path__, "cold."):
-        if not module.name.endswith(("__main__", "cold.gpu")):  # the latter needs a GPU's compiler
+        if not module.name.endswith("__main__") and ".gpu" not in module.name:  # the latter needs a GPU's compiler
             importlib.import_module(module.name)
     defined = {cls for cls in subclasses(Constraint) if cls.__module__.split(".")[0] == "cold"}
     assert defined == {type(case.build([0])) for case in CASES.values()}

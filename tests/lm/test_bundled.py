@@ -71,7 +71,7 @@ def test_a_folder_of_it_opens_with_the_library_alone(pair, tmp_path) -> None:
     save(pair["mini-reverse"], tmp_path / "there")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "there")
     ids = AutoTokenizer.from_pretrained(tmp_path / "there")("The dog ran.", return_tensors="pt").input_ids
-    assert torch.equal(model(ids).logits, pair["mini-reverse"].model(ids).logits)
+    assert torch.allclose(model(ids).logits, pair["mini-reverse"].model(ids).logits, atol=1e-3)
     assert load(str(tmp_path / "there"), device="cpu").reverse
     with pytest.raises(ColdError, match="name a new one"):
         save(pair["mini"], tmp_path / "there")

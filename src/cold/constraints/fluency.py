@@ -46,11 +46,11 @@ class Fluency(Constraint):
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         reading = readings[self.context]
         expected = reading.predicted.detach() if self.detach else reading.predicted
-        log_probs = y.log_probs[:, reading.covers]
+        logits, level = y.logits[:, reading.covers], y.level[:, reading.covers]
         if self.no_echo:
             echo = expected[:, 1:].softmax(-1)
             expected = torch.cat([expected[:, :-1].sub(echo, alpha=ECHO), expected[:, -1:]], 1)
         if self.within and reading.candidates is not None:
-            expected, log_probs = reading.candidates.pick(expected), log_probs.gather(-1, reading.candidates.ids)
-        per_token = agreement(expected, log_probs)
+            expected, logits = reading.candidates.pick(expected), logits.gather(-1, reading.candidates.ids)
+        per_token = agreement(expected, logits) - level
         return self.reduction(per_token, torch.ones_like(per_token))

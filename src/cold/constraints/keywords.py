@@ -47,7 +47,7 @@ class Keywords(Constraint):
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         ids, there = (expand(part, y.rows) for part in self._padded(y.logits.device))  # [rows, words, tokens]
         index = ids.flatten(1)[:, None].expand(-1, y.length, -1)
-        found = y.log_probs.gather(-1, index).view(y.rows, y.length, *ids.shape[1:])  # [rows, length, words, tokens]
+        found = y.log_probs_of(index).view(y.rows, y.length, *ids.shape[1:])  # [rows, length, words, tokens]
         sizes = there.sum(-1)
         shifted = [F.pad(found[:, m:, :, m], (0, 0, 0, m)) * there[:, None, :, m] for m in range(ids.shape[2])]
         together = torch.stack(shifted).sum(0) / sizes.clamp(min=1)[:, None]  # a word that starts at each place

@@ -70,7 +70,7 @@ class Similarity(Constraint):
         index = targets[:, None].expand(-1, y.length, -1)
         candidates = readings[self.within].candidates if self.within else None
         if candidates is None:
-            matches = y.log_probs.gather(-1, index)
+            matches = y.log_probs_of(index)
         else:
             chosen = y.logits.gather(-1, index).masked_fill(~candidates.has(targets), NEVER)
             matches = chosen - candidates.pick(y.logits).logsumexp(-1, keepdim=True)

@@ -34,7 +34,7 @@ def attend(
         keys, values = ahead[module.layer_idx]
         known = all(name in PLAIN or value is None for name, value in options.items())
         if known and attention_mask is not None and compiled(query.device):
-            from cold.gpu import Attend, fits
+            from cold.gpu.attention import Attend, fits
 
             if fits(query, keys):
                 scale = options.get("scaling")

@@ -16,10 +16,10 @@ from transformers.cache_utils import DynamicLayer
 from cold.errors import ColdError
 from cold.kernels import mean_row, wide_product
 from cold.lm.attention import NAME
+from cold.lm.layers import fuse
 
 KeyValues = tuple[tuple[Tensor, Tensor], ...]  # per layer: keys and values, each [rows, heads, tokens, width]
 
-RMS_NORMS = ("LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm")
 DOCUMENT_SEPARATOR = "<|endoftext|>"  # SmolLM2's <bos> opens a chat turn; its documents are parted by this
 
 
@@ -40,19 +40,6 @@ def _cache(past: KeyValues) -> DynamicCache:
         layer.is_initialized = True
         cache.layers.append(layer)
     return cache
-
-
-def _fuse(model: Any) -> None:
-    """The same functions in one call each: the library writes some of them out in up to eight passes."""
-    for parent in list(model.modules()):
-        for name, part in list(parent.named_children()):
-            kind = type(part).__name__
-            if kind == "NewGELUActivation":
-                setattr(parent, name, torch.nn.GELU(approximate="tanh"))
-            elif kind in RMS_NORMS:
-                norm = torch.nn.RMSNorm(part.weight.shape, part.variance_epsilon)
-                norm.weight = part.weight
-                setattr(parent, name, norm)
 
 
 def _aligned(matrix: Tensor, size: int) -> Tensor:
@@ -77,7 +64,7 @@ class LanguageModel:
 
     def __post_init__(self) -> None:
         self.model.eval().requires_grad_(False)
-        _fuse(self.model)
+        fuse(self.model)
         width = self.model.get_output_embeddings().weight.shape[0] - self.first_id
         object.__setattr__(self, "vocab", self.vocab or width)
         _ = self.embedding_scale  # fails here, not in the middle of a run

@@ -17,7 +17,7 @@ Scales = Sequence[float] | Tensor  # numbers that change from step to step
 def langevin_(y: Tensor, grad: Tensor, random: Noise, scales: Scales, size: float) -> None:
     """y - size grad + sigma N(0, 1); scales = (sigma,)"""
     if compiled(y.device):
-        from cold.gpu import walk_
+        from cold.gpu.walk import walk_
 
         walk_(y, grad.contiguous(), _keys(random), _step(random), _on(scales, y.device), size)
         return
@@ -31,7 +31,7 @@ def adam_(
 ) -> None:  # fmt: skip
     """Adam's step, whose moments are kept in place, and noise outside of it; see `adam_drift` for the scales."""
     if compiled(y.device):
-        from cold.gpu import walk_adam_
+        from cold.gpu.walk import walk_adam_
 
         place = _on(scales, y.device)
         walk_adam_(y, grad.contiguous(), moments, _keys(random), _step(random), place, betas, eps)
