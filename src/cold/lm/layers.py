@@ -58,13 +58,14 @@ class Norm(nn.Module):
         if x.dtype == torch.float32 and not x.is_cuda:  # elsewhere it is one call in both directions
             out: Tensor = _Norm.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
             return out
-        return torch.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        fused: Tensor = F.rms_norm(x, [len(self.weight)], self.weight, self.eps)
+        return fused
 
 
 class _Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        scale = torch.linalg.vecdot(x, x).div_(x.shape[-1]).add_(eps).rsqrt_()[..., None]
+        scale: Tensor = torch.linalg.vecdot(x, x).div_(x.shape[-1]).add_(eps).rsqrt_()[..., None]
         ctx.save_for_backward(x, weight, scale)
         return (x * scale).mul_(weight)
 
