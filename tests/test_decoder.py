@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cold import decoder
 from cold.constraints import Fluency, Function
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
@@ -92,6 +93,32 @@ def test_the_energy_of_a_text_is_that_of_the_text_alone_whatever_its_neighbours(
     y = torch.zeros(2, 6, VOCAB)
     (alone,), (beside,) = decoder.finish(problems, y[:1], [1], []), decoder.finish(problems, y, [1, 2], [])
     assert beside.samples[0].energy == pytest.approx(alone.samples[0].energy, abs=1e-3)
+
+
+def test_texts_are_scored_with_those_of_their_length_and_no_more_than_fit(monkeypatch):
+    problems = small_problems(tiny_lm())  # two examples, 6 tokens
+    told = [
+        "The dog ran.",
+        "She sat.",
+        "The dog ran to the river and drank some water.",
+        "The dog ran.",
+        "It.",
+        "She ran.",
+    ]
+    seen, evaluate = [], decoder._evaluate
+
+    def watched(problems, y, seeds):
+        seen.append(tuple(y.shape[:2]))
+        return evaluate(problems, y, seeds)
+
+    monkeypatch.setattr(decoder, "_evaluate", watched)
+    found = decoder.score_texts(problems, told, [1, 2, 3, 4, 5, 6])
+    alone = [decoder.score_texts(problems, [text] * 2, [1, 2])[row // 3] for row, text in enumerate(told)]
+    for one, other in zip(found, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-3, nan_ok=True)
+    sizes = [len(ids) for ids in problems.story.y_ids(told)]
+    assert sum(rows for rows, _ in seen[: len(set(sizes))]) < len(told) * len(set(sizes))
+    assert all(rows * length <= len(told) * problems.length or rows == 2 for rows, length in seen)
 
 
 def test_a_chain_can_be_stopped_and_finished_early():

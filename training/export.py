@@ -15,7 +15,9 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from cold.lm.load import load
+from cold.lm.masked import BOTH_WAYS
 from training import network
+from training.train import mask_token
 
 
 def assemble(layers: Path) -> LlamaForCausalLM:
@@ -36,8 +38,11 @@ def main() -> None:
     parser.add_argument("--layers", type=Path, required=True, help="folder made by training.train")
     parser.add_argument("--to", type=Path, required=True, help="the new model's folder")
     args = parser.parse_args()
-    assemble(args.layers).save_pretrained(args.to)
-    load(args.partner, device="cpu").tokenizer.save_pretrained(args.to)
+    model, partner = assemble(args.layers), load(args.partner, device="cpu")
+    if model.config.reads == BOTH_WAYS:
+        partner.tokenizer.mask_token = partner.tokenizer.convert_ids_to_tokens(mask_token(partner))
+    model.save_pretrained(args.to)
+    partner.tokenizer.save_pretrained(args.to)
     print(f"{args.to} is an ordinary Hugging Face model; config.json says which way it reads")
 
 

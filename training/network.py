@@ -12,12 +12,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from cold.lm.masked import BOTH_WAYS
 from cold.lm.model import LanguageModel
 from cold.lm.pack import expand_table, squeeze, squeeze_table
 
 HEAD = 64  # width of an attention head, as SmolLM2 has it
 THETA = 10_000.0
-READS = {"forward": "left-to-right", "reverse": "right-to-left", "masked": "both ways"}
+READS = {"forward": "left-to-right", "reverse": "right-to-left", "masked": BOTH_WAYS}
 
 
 def make_table(partner: LanguageModel, ids: np.ndarray, recipe: SimpleNamespace, path: Path) -> None:

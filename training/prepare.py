@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cold.lm import catalog
+from cold.lm import bundled, catalog
 from cold.lm.model import separator_of
 
 CHUNK = 4000  # documents handed to a worker at once
@@ -91,7 +91,7 @@ def start_worker(folder: str) -> None:
     from transformers import AutoTokenizer
 
     global _tokenizer
-    _tokenizer = AutoTokenizer.from_pretrained(folder)
+    _tokenizer = bundled.tokenizer() if folder in bundled.names() else AutoTokenizer.from_pretrained(folder)
     _tokenizer.model_max_length = 1 << 30
 
 

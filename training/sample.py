@@ -28,7 +28,7 @@ BUCKET = 64  # a graph is captured for every 64 tokens of own cache
 
 
 class Prompts:
-    """Few-shot prompts: `shots` examples, one a line, and the first words of the next line."""
+    """Few-shot prompts: `shots` examples, one a line, and the first words of the next line; 0: the words alone."""
 
     def __init__(self, lm: LanguageModel, shots: dict[str, int], openings: Path | None, seed: int) -> None:
         self.lm, self.shots, self.rng = lm, shots, random.Random(seed)
@@ -41,8 +41,8 @@ class Prompts:
     def draw(self, kind: str, rows: int) -> tuple[list[int], list[list[int]]]:
         """Ids of one prompt, and of `rows` openings."""
         examples = self.rng.sample(self.examples[kind], self.shots[kind])
-        prompt = [self.lm.separator, *self.lm.encode("\n".join(examples) + "\n")]
-        return prompt, [self.rng.choice(self.openings[kind]) for _ in range(rows)]
+        shown = self.lm.encode("\n".join(examples) + "\n") if examples else []
+        return [self.lm.separator, *shown], [self.rng.choice(self.openings[kind]) for _ in range(rows)]
 
 
 def _lines(path: Path) -> list[str]:

@@ -2,10 +2,11 @@
 
     python -m training.train --partner smollm2 --data build/data --out build/reverse --direction reverse --minutes 9
 
-The stream is read forwards, backwards, or with tokens hidden. A leg ends by the clock or with the last step and leaves
-layers.safetensors and table.safetensors (to travel), optimizer.pt (to go on from on the same machine) and log.jsonl. A
-leg that finds no optimizer state warms it up again. The table is the partner's; one direction may teach it
-(--teach-table) and the other take it over (--table).
+The stream is read forwards, backwards, or with tokens hidden (masked: every place sees its whole document, and the loss
+is taken where a token is hidden). A leg ends by the clock or with the last step and leaves layers.safetensors and
+table.safetensors (to travel), optimizer.pt (to go on from on the same machine) and log.jsonl. A leg that finds no
+optimizer state warms it up again. The table is the partner's; one direction may teach it (--teach-table) and the others
+take it over (--table).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,16 +69,29 @@ class Stream:
 
 
 def hide(windows: Tensor, share: float, mask_id: int, separator: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The windows with some tokens replaced by `mask_id`, and where they were."""
-    draw = torch.rand(windows.shape, generator=random, device=windows.device)
-    hidden = (draw < share) & (windows != separator)
-    return windows.masked_fill(hidden, mask_id), hidden
+    """The windows with a share of their tokens replaced by `mask_id`, and where in the flattened windows that was.
+
+    Always the same number of tokens, wherever they fall, so that a compiled loss sees one shape; a document of n tokens
+    loses about share * n of them, which for a sentence is one or two.
+    """
+    draw = torch.rand(windows.shape, generator=random, device=windows.device).masked_fill(windows == separator, 2.0)
+    at = draw.flatten().topk(max(1, round(share * windows.numel())), largest=False, sorted=False).indices
+    return windows.flatten().index_fill(0, at, mask_id).view_as(windows), at
 
 
 def mask_token(lm: LanguageModel) -> int:
-    """A special token that no text contains, for a vocabulary that has no mask."""
+    """A special token that no text contains, for a vocabulary that has no mask: its row of the table is the mask's."""
+    if lm.tokenizer.mask_token_id is not None:
+        return int(lm.tokenizer.mask_token_id)
     special = sorted(i for i in lm.tokenizer.all_special_ids if i != lm.separator)
-    return int(lm.tokenizer.mask_token_id or (special[-1] if special else lm.separator))
+    return int(special[-1] if special else lm.separator)
+
+
+def read_data(folders: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
+    """The streams one behind the other, and the temperature of each document."""
+    streams = [np.load(folder / "ids.npy") for folder in folders]
+    ids = np.concatenate([streams[0], *(stream[1:] for stream in streams[1:])])  # one separator between documents
+    return ids, np.concatenate([np.load(folder / "temperatures.npy") for folder in folders])
 
 
 def optimizers(model: Any, rows: Tensor | None, recipe: SimpleNamespace) -> list[torch.optim.Optimizer]:
@@ -99,7 +114,7 @@ class Leg:
         recipe = read_recipe(args.recipe)
         recipe.model.layers = args.layers or recipe.model.layers
         self.args, self.partner, self.recipe, self.device = args, partner, recipe.training, partner.device
-        ids = np.load(args.data / "ids.npy")
+        ids, heats = read_data(args.data)
         self.reverse = args.direction == "reverse"
         args.out.mkdir(parents=True, exist_ok=True)
         self.table_file = args.out / "table.safetensors"
@@ -119,7 +134,7 @@ class Leg:
         self.rows = None if self.taught is None else torch.nn.Parameter(self.base[self.taught])
         self.optimizers = optimizers(self.model, self.rows, self.recipe)
         self.warm = self._resume_optimizers()
-        heats, way = np.load(args.data / "temperatures.npy"), -1 if self.reverse else 1
+        way = -1 if self.reverse else 1
         self.stream = Stream(ids[::way], heats[::way], partner.separator, recipe.model.window, self.device)
         gpu = self.device.type == "cuda"
         compiled = torch.compile if gpu and not args.eager else (lambda function: function)
@@ -128,6 +143,7 @@ class Leg:
         self.random = torch.Generator(self.device).manual_seed(self.recipe.seed + self.state["step"])
         self.texts = read_texts(args.validate) if args.validate else []
         self.mask_id = mask_token(partner)
+        self.begun = time.monotonic()
 
     def _resume(self) -> None:
         layers = self.args.out / "layers.safetensors"
@@ -169,22 +185,26 @@ class Leg:
         inputs, targets = windows[:, :-1], windows[:, 1:]
         sees = self.stream.sees(inputs, causal)
         if not causal:
-            inputs, where = hide(inputs, self.recipe.masked, self.mask_id, self.partner.separator, self.random)
-            targets = windows[:, :-1]
+            targets = inputs
+            inputs, at = hide(inputs, self.recipe.masked, self.mask_id, self.partner.separator, self.random)
         table = self.base if self.rows is None else self.base.index_copy(0, self.taught, self.rows)
         words, head = F.embedding(inputs, table), table.detach().to(self.wide)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             states = self.trunk(inputs_embeds=words, attention_mask=sees, use_cache=False).last_hidden_state
         # A text drawn at temperature T follows softmax(logits / T): so learned, the logits are those of T = 1.
-        states = states / heats[:, :-1, None]
+        states, targets = (states / heats[:, :-1, None]).flatten(0, 1), targets.flatten()
         if not causal:
-            return Head.apply(states[where], self.rows, head, self.taught, targets[where], chunk_loss)
-        return Head.apply(states.flatten(0, 1), self.rows, head, self.taught, targets.flatten(), self.kernel)
+            states, targets = states[at], targets[at]
+        return Head.apply(states, self.rows, head, self.taught, targets, self.kernel)
+
+    def progress(self) -> float:
+        """From 0 to 1, by steps or, with --seconds, by the clock where that is ahead; the step size falls with it."""
+        steps, spent = self.state["step"] / self.recipe.steps, time.monotonic() - self.begun
+        return max(steps, spent / self.args.seconds) if self.args.seconds else steps
 
     def step(self, since: int) -> Tensor:
-        steps, now = self.recipe.steps, self.state["step"]
         ramp = 1.0 if self.warm else min(1.0, (since + 1) / self.recipe.warmup)
-        size = self.recipe.step_size * ramp * max(0.0, 1 - now / steps)
+        size = self.recipe.step_size * ramp * max(0.0, 1 - self.progress())
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         for group in self._groups():
@@ -212,8 +232,10 @@ class Leg:
         )[0]
 
     def run(self) -> None:
-        begun, clock, losses = time.monotonic(), time.monotonic(), []
+        begun, clock, losses = self.begun, self.begun, []
         for since in range(self.recipe.steps - self.state["step"]):
+            if self.progress() >= 1:
+                break
             losses.append(self.model.train() and self.step(since))
             if (since + 1) % LOG:
                 continue
@@ -244,10 +266,11 @@ class Leg:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partner", default="smollm2", help="whose vocabulary and table: a name, a folder, a hub id")
-    parser.add_argument("--data", type=Path, required=True, help="folder made by training.prepare")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="folders made by training.prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder of this model; an unfinished one is continued")
     parser.add_argument("--direction", choices=list(network.READS), required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="end this leg after so long")
+    parser.add_argument("--seconds", type=float, help="all of it in one leg: the step size has fallen to zero by then")
     parser.add_argument("--validate", type=Path, help="texts for bits per character, one a line, or .jsonl")
     parser.add_argument("--layers", type=int, help="another number than the recipe's")
     parser.add_argument("--table", type=Path, help="start with this table: the partner's unless given")

@@ -118,16 +118,31 @@ class Decoder:
 
 
 def score_texts(problems: Problems, texts: Sequence[str], seeds: Sequence[int]) -> list[list[float]]:
-    """f of each final text, seen as an almost one-hot soft sequence [rows][terms]; texts of one length together."""
+    """f of each final text, seen as an almost one-hot soft sequence [rows][terms]; texts of one length together.
+
+    An energy wants as many rows of every example: the few that miss are filled up, and no more positions are looked at
+    together than the chain has, for which there is room.
+    """
     lm, ids = problems.lm, problems.story.y_ids(texts)
+    samples = len(texts) // problems.story.examples
     found: list[list[float]] = [[float("nan")] * len(problems.energy.terms)] * len(texts)
     for length in sorted({len(row) for row in ids} - {0}):
-        batch = [row if len(row) == length else [0] * length for row in ids]
-        try:
-            scores = _evaluate(problems, SoftSequence.of_ids(batch, lm.vocab, lm.device).logits, seeds)
-        except ColdError:  # too short for one of the constraints
-            continue
-        found = [scores[row] if len(ids[row]) == length else old for row, old in enumerate(found)]
+        first = range(0, len(ids), samples)
+        alike = [[row for row in range(start, start + samples) if len(ids[row]) == length] for start in first]
+        some = max(1, samples * problems.length // length)
+        for begin in range(0, max(map(len, alike)), some):
+            few = [rows[begin : begin + some] for rows in alike]
+            most = max(map(len, few))
+            places = [place for rows in few for place in [*rows, *[None] * (most - len(rows))]]
+            batch = [[0] * length if row is None else ids[row] for row in places]
+            noise = [0 if row is None else seeds[row] for row in places]
+            try:
+                scores = _evaluate(problems, SoftSequence.of_ids(batch, lm.vocab, lm.device).logits, noise)
+            except ColdError:  # too short for one of the constraints
+                break
+            for row, score in zip(places, scores, strict=True):
+                if row is not None:
+                    found[row] = score
     return found
 
 

@@ -54,9 +54,8 @@ class _Agreement(torch.autograd.Function):
             ctx.save_for_backward(expected, logits, found, level)
             return found
         probs = expected.softmax(-1)
-        found = (probs * logits).sum(-1)
-        ctx.save_for_backward(probs, logits, found)
-        return found
+        ctx.save_for_backward(probs, logits)
+        return (probs * logits).sum(-1)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -65,11 +64,11 @@ class _Agreement(torch.autograd.Function):
 
             expected, logits, found, level = ctx.saved_tensors
             return agree_back(expected, logits, found, level, grads[0], ctx.needs_input_grad)
-        probs, logits, found = ctx.saved_tensors
-        turn = probs * grads[0][..., None]
+        (probs, logits), slope = ctx.saved_tensors, grads[0][..., None]
+        turn = probs * slope
         if not ctx.needs_input_grad[0]:
             return None, turn
-        return (logits - found[..., None]).mul_(turn), turn
+        return torch._softmax_backward_data((logits * slope).to(probs.dtype), probs, -1, probs.dtype), turn
 
 
 class _Chosen(torch.autograd.Function):
@@ -91,7 +90,7 @@ def _level(logits: Tensor) -> Tensor:
         from cold.gpu.vocabulary import level
 
         return level(logits)
-    return logits.logsumexp(-1)
+    return logits.amax(-1) - logits.softmax(-1).amax(-1).log()  # fewer passes than logsumexp
 
 
 def _share(logits: Tensor, level: Tensor, factor: Tensor) -> Tensor:
@@ -100,7 +99,7 @@ def _share(logits: Tensor, level: Tensor, factor: Tensor) -> Tensor:
         from cold.gpu.vocabulary import share
 
         return share(logits, level, factor)
-    return (logits - level[..., None]).exp_().mul_(factor[..., None])
+    return logits.softmax(-1).mul_(factor[..., None])
 
 
 class _WideProduct(torch.autograd.Function):

@@ -4,10 +4,13 @@ import pytest
 import torch
 from test_metropolis import TOKENS, Tables, agrees, every_state, is_irreducible, keeps, target, transition
 
+from cold.baselines import likelihoods
 from cold.baselines.base import Baseline
 from cold.baselines.cgmh import CGMH, NOTHING, RELEASED, REPLACE, RESIZE, Replace, Resize, best_text, sentences_of
-from cold.baselines.metropolis import Around, Mixture, Stay, acceptance, outcomes, run, seeded, walk
-from cold.baselines.proposals import Gap, Product, next_logits
+from cold.baselines.draws import Seeded
+from cold.baselines.likelihoods import next_logits
+from cold.baselines.metropolis import Around, Fill, Mixture, Stay, acceptance, outcomes, run, walk
+from cold.baselines.proposals import Gap, Product
 from cold.errors import ColdError
 from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
@@ -59,7 +62,7 @@ def test_without_a_wide_share_a_token_that_is_no_candidate_stays():
 
 
 def test_two_keywords_stay_in_order_and_the_length_stays_bounded():
-    visited = run([walk(kernel(5), (-1, -2), seeded(seed), 300) for seed in range(3)], Tables(top=3))
+    visited = run([walk(kernel(5), (-1, -2), Seeded(seed), 300) for seed in range(3)], Tables(top=3))
     for state in (state for chain in visited for state in chain):
         assert [token for token in state if token < 0] == [-1, -2]
         assert len(state) <= 5
@@ -131,6 +134,21 @@ def test_texts_with_a_common_beginning_score_as_one_by_one():
     rows, states = [0, 0, 0, 1], [(5, 6, 7), (5, 6, 8, 9), (5, 6, 7, -1), (4, -2)]
     alone = [world.score([row], [state])[0] for row, state in zip(rows, states, strict=True)]
     assert world.score(rows, states) == pytest.approx(alone, abs=1e-4)
+
+
+@pytest.mark.parametrize("room", [likelihoods.ON_CPU, 1], ids=["together", "one by one"])
+@pytest.mark.parametrize("arch", ["llama", "gemma"])
+def test_a_family_that_differs_in_one_token_scores_as_its_members_do(arch, room, monkeypatch):
+    monkeypatch.setattr(likelihoods, "ON_CPU", room)
+    world = sentences_of(small_problems(tiny_lm(arch=arch)), None, None, 4, 4)
+    (glued,) = tiny_lm().encode("s")
+    rows = [0, 1, 3]
+    asked = [Fill((5, 6), (7, 8, 9), (-1, 10)), Fill((), (7, 300), ()), Fill((-2,), (glued, 11), (-1,))]
+    found = world.fill(rows, asked)
+    for row, (left, tokens, right), scores in zip(rows, asked, found, strict=True):
+        alone = [world.score([row], [(*left, token, *right)])[0] for token in tokens]
+        assert scores == pytest.approx(alone, abs=1e-3)
+    assert found[2][0] == -float("inf")
 
 
 def test_nothing_sticks_to_a_word_that_must_appear():

@@ -6,12 +6,13 @@ from itertools import product
 import pytest
 import torch
 
+from cold.baselines.draws import Nearby, Seeded
 from cold.baselines.metropolis import (
     EXACT,
     Around,
     Heuristic,
     Mixture,
-    Nearby,
+    Oracle,
     Proposal,
     Score,
     Stay,
@@ -20,7 +21,6 @@ from cold.baselines.metropolis import (
     moves,
     outcomes,
     run,
-    seeded,
     step,
     walk,
 )
@@ -28,7 +28,7 @@ from cold.baselines.metropolis import (
 TOKENS = 6
 
 
-class Tables:
+class Tables(Oracle):
     """An oracle of small random tables: pi of every state and q of every gap, made when first asked for."""
 
     def __init__(self, seed=0, tokens=TOKENS, top=None, penalty=0.0):
@@ -50,11 +50,12 @@ class Tables:
         return [self.gap(gap) for gap in asked]
 
     def gap(self, gap):
-        if gap not in self.gaps:
+        place = (gap.left, gap.right)
+        if place not in self.gaps:
             logits = torch.randn(self.tokens, generator=self.random, dtype=torch.float64)
             best = tuple(logits.topk(self.top).indices.tolist())
-            self.gaps[gap] = Nearby(logits.log_softmax(0), best)
-        return self.gaps[gap]
+            self.gaps[place] = Nearby(logits.log_softmax(0), best)
+        return self.gaps[place]
 
 
 def every_state(alphabet, lengths):
@@ -98,8 +99,8 @@ def agrees(kernel, states, oracle, chains=2000, steps=8):
     The ends are independent of each other, so that chi-square has its usual mean and spread.
     """
     pi, groups = target(states, oracle), min(len(states), 12)
-    first, number = seeded(7), {state: i for i, state in enumerate(states)}
-    ends = run([_end(kernel, states[first(pi)], seeded(seed), steps) for seed in range(chains)], oracle)
+    first, number = Seeded(7), {state: i for i, state in enumerate(states)}
+    ends = run([_end(kernel, states[first(pi.tolist())], Seeded(seed), steps) for seed in range(chains)], oracle)
     group = torch.arange(len(states)) % groups
     wanted = chains * torch.zeros(groups, dtype=torch.float64).index_add_(0, group, pi)
     seen = torch.bincount(group[torch.tensor([number[state] for state in ends])], minlength=groups)
@@ -108,7 +109,7 @@ def agrees(kernel, states, oracle, chains=2000, steps=8):
 
 
 def _end(kernel, start, draw, steps):
-    (score,) = yield Score((start,))
+    score = yield Score(start)
     here = Visit(start, score)
     for _ in range(steps):
         here = yield from step(kernel, here, draw)
@@ -124,7 +125,7 @@ class Jump:
 
     def propose(self, state, draw):
         yield Around((), ())
-        token = draw(self.table[state[0]])
+        token = draw(self.table[state[0]].tolist())
         return Proposal((token,), math.log(self.table[state[0], token]), math.log(self.table[token, state[0]]))
 
 
@@ -165,7 +166,7 @@ def test_a_wrong_way_back_is_noticed():
 
 
 def test_an_index_without_weight_is_never_drawn_and_others_as_often_as_they_should():
-    draw, weights = seeded(1), torch.tensor([0.0, 1.0, 0.0, 3.0, 0.0], dtype=torch.float64)
+    draw, weights = Seeded(1), [0.0, 1.0, 0.0, 3.0, 0.0]
     drawn = [draw(weights) for _ in range(4000)]
     assert set(drawn) == {1, 3}
     assert abs(drawn.count(3) / 4000 - 0.75) < 5 * math.sqrt(0.75 * 0.25 / 4000)
@@ -173,9 +174,9 @@ def test_an_index_without_weight_is_never_drawn_and_others_as_often_as_they_shou
 
 def test_chains_side_by_side_are_asked_about_together_and_go_as_alone():
     kernel, oracle = Jump(), Tables()
-    alone = [run([walk(kernel, (0,), seeded(seed), 20)], oracle)[0] for seed in range(4)]
+    alone = [run([walk(kernel, (0,), Seeded(seed), 20)], oracle)[0] for seed in range(4)]
     oracle.batches.clear()
-    assert run([walk(kernel, (0,), seeded(seed), 20) for seed in range(4)], oracle) == alone
+    assert run([walk(kernel, (0,), Seeded(seed), 20) for seed in range(4)], oracle) == alone
     assert ("near", 4) in oracle.batches
     assert sum(kind == "score" for kind, _ in oracle.batches) <= 21
 

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cold.baselines.constrained_beam import ConstrainedBeam, allocate
-from cold.baselines.hypotheses import Hypothesis, Limits, Script, Task
-from cold.baselines.look_ahead import LookAhead, mean_log_probs
+from cold.baselines.hypotheses import Hypothesis, Limits, Pool, Script, Task
+from cold.baselines.look_ahead import LookAhead
 from cold.baselines.neurologic import NeuroLogic, as_written
 from cold.baselines.phrases import forms, script_of, tasks_of
 from cold.baselines.search import Search, read_on
@@ -48,7 +49,7 @@ def toy(*tokens: int) -> torch.Tensor:
     return found
 
 
-SCRIPT = Script(~toy(*ALPHABET, END), toy(), (END,), lambda ids: ids[-1] == END)
+SCRIPT = Script(~toy(*ALPHABET, END), toy(), (END,), lambda ids: ids[-1] == END, toy(END))
 
 
 def prefix(*lefts: Sequence[int]) -> Prefix:
@@ -154,6 +155,21 @@ def test_neurologic_fills_its_beam_round_the_sets_of_clauses_met():
     assert NeuroLogic(sat_tolerance=1).choose(clauses, [best, ahead], 9) == [best, ahead]
 
 
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=1, max_size=30), st.integers(1, 12))
+def test_a_pool_gives_what_is_chosen_of_all_it_holds(offers, count):
+    clauses = Clauses(tuple((Literal((9, n)),) for n in range(4)))
+    kinds = [State(frozenset(range(n))) for n in range(5)]
+    row = Hypothesis((1,), 0.0, State())
+    pool = Pool([(0, row)])
+    for n in sorted({n for n, _ in offers}):
+        logps = sorted((-float(logp) for kind, logp in offers if kind == n), reverse=True)
+        columns = [0] * len(logps), range(len(logps)), logps
+        pool.groups[kinds[n]] = tuple(np.array(column) for column in columns)
+    for choose in (NeuroLogic(sat_tolerance=9).choose, ConstrainedBeam().choose):
+        assert pool.chosen(choose, clauses, count, few=1) == choose(clauses, pool.best(len(offers)), count)
+
+
 def test_the_published_code_prefers_a_phrase_just_begun_and_the_paper_one_almost_whole():
     clauses = Clauses(((Literal((5, 6, 7, 8)),),))
     begun = Hypothesis((1, 5), -4.0, state_of(clauses, (1, 5)))
@@ -197,7 +213,6 @@ def test_the_look_ahead_finds_the_best_place_of_any_missing_phrase():
         text.append(int(prefix(text).logits.masked_fill(SCRIPT.never, -float("inf")).argmax()))
     assert found[0].ahead == pytest.approx(max(values), rel=1e-4)
     assert found[1].ahead == 0.0
-    assert mean_log_probs(read, [(0, one), (1, two)]) == pytest.approx([values[0], values[1]], rel=1e-4)
 
 
 def test_a_phrase_that_is_half_written_counts_only_at_once():
@@ -208,8 +223,8 @@ def test_a_phrase_that_is_half_written_counts_only_at_once():
     now = prefix([0, 50, 300])
     later = now.append_ids(now.logits.masked_fill(SCRIPT.never, -float("inf")).argmax(-1))
     for n, second in enumerate(seconds):
-        anew = [mean_log_probs(at, [(0, (300, second))])[0] for at in (now, later)]
-        assert found[n][0].ahead == pytest.approx(max(*anew, *mean_log_probs(now, [(0, (second,))])), rel=1e-4)
+        anew = [float(log_likelihood(at, [(300, second)])[0]) / 2 for at in (now, later)]
+        assert found[n][0].ahead == pytest.approx(max(*anew, float(log_likelihood(now, [(second,)])[0])), rel=1e-4)
 
 
 def words_job(*words: tuple[str, ...], left: str = "The dog ran.\n") -> Problems:

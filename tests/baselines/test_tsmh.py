@@ -8,7 +8,8 @@ from test_metropolis import Tables, agrees, every_state, is_irreducible, keeps, 
 
 from cold.baselines.base import Baseline
 from cold.baselines.cgmh import sentences_of
-from cold.baselines.metropolis import Around, moves, outcomes, run, seeded, walk
+from cold.baselines.draws import Seeded
+from cold.baselines.metropolis import Around, moves, outcomes, run, walk
 from cold.baselines.tsmh import ANY, KEEP, RELEASED, TSMH, Constrained, Edit, TreeSearch, mirror, violations
 from cold.recipes import preset
 from cold.tasks import examples
@@ -79,7 +80,7 @@ def test_places_that_would_fall_together_are_not_searched():
 def test_a_lost_keyword_is_mended_soon():
     search, oracle = TreeSearch(1, 4, 2), Tables(tokens=5, top=3)
     oracle.penalty = -math.log(1e-10)
-    (visited,) = run([walk(search, (2, 3), seeded(0), 20)], oracle)
+    (visited,) = run([walk(search, (2, 3), Seeded(0), 20)], oracle)
     assert next(reversed(visited)).count(-1) == 1
 
 

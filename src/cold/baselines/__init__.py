@@ -4,7 +4,7 @@ from cold.baselines.base import Baseline, Writer
 from cold.baselines.cgmh import CGMH
 from cold.baselines.constrained_beam import ConstrainedBeam
 from cold.baselines.delorean import Delorean
-from cold.baselines.left_only import LeftOnly
+from cold.baselines.left_only import LeftOnly, LeftOnlyBeam
 from cold.baselines.mix_and_match import MixAndMatch
 from cold.baselines.neurologic import NeuroLogic
 from cold.baselines.prompt import Prompt
@@ -13,6 +13,7 @@ from cold.baselines.tsmh import TSMH
 BASELINES: dict[str, Baseline] = {
     "left-only": Baseline(LeftOnly()),
     "left-only-greedy": Baseline(LeftOnly(greedy=True), single=True),
+    "left-only-beam": Baseline(LeftOnlyBeam(), single=True),
     "left-only-top-k": Baseline(LeftOnly(top_k=40)),
     "left-only-nucleus": Baseline(LeftOnly(top_p=0.9)),
     "delorean": Baseline(Delorean()),
@@ -33,6 +34,7 @@ __all__ = [
     "ConstrainedBeam",
     "Delorean",
     "LeftOnly",
+    "LeftOnlyBeam",
     "MixAndMatch",
     "NeuroLogic",
     "Prompt",

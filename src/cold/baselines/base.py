@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from cold.baselines.proposals import MaskedModel
 from cold.decoder import Decoding
 from cold.lm.model import LanguageModel
 from cold.recipes import Recipe, build
@@ -22,6 +24,16 @@ class Baseline:
     write: Writer
     single: bool = False
     reads_reverse: bool = False
+
+    @property
+    def asks_masked(self) -> bool:
+        """Whether a masked LM may tell it what fits a gap."""
+        return hasattr(self.write, "masked")
+
+    def with_masked(self, masked: MaskedModel) -> Baseline:
+        """The same with a masked LM to ask, which takes the part of the right-to-left LM."""
+        write: Any = self.write
+        return replace(self, write=replace(write, masked=masked), reads_reverse=False)
 
     def __call__(
         self, recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, batch: Sequence[Example]

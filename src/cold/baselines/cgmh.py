@@ -6,25 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from cold.baselines.draws import Blend, Draw, Nearby, Seeded
 from cold.baselines.metropolis import (
     EXACT,
-    NEVER,
     Around,
-    Draw,
+    Fill,
     Heuristic,
     Mixture,
-    Nearby,
     Proposal,
-    Score,
     State,
     Stay,
     Steps,
-    one_of,
+    drawn,
     run,
-    seeded,
     stay,
     walk,
 )
@@ -55,9 +49,9 @@ class Replace:
         if hole is None:
             return stay(state)
         left, old, right = hole
-        probs = yield from fitting(left, right, self.wide)
-        token = draw(probs)
-        return Proposal((*left, token, *right), log(probs[token]), log(probs[old]))
+        blend = yield from fitting(left, right, self.wide, old)
+        token, forward = yield from drawn(blend, draw)
+        return Proposal((*left, token, *right), forward, blend.log(old))
 
 
 @dataclass(frozen=True)
@@ -68,47 +62,48 @@ class Resize:
     wide: float = 0.0
 
     def propose(self, state: State, draw: Draw) -> Steps[Proposal]:
-        return (yield from (self._insert if one_of(2, draw) else self._delete)(state, draw))
+        return (yield from (self._insert if draw.one_of(2) else self._delete)(state, draw))
 
     def _insert(self, state: State, draw: Draw) -> Steps[Proposal]:
         if len(state) >= self.longest:
             return stay(state)
-        at = one_of(len(state) + 1, draw)
+        at = draw.one_of(len(state) + 1)
         left, right = state[:at], state[at:]
-        probs = yield from fitting(left, right, self.wide)
-        token = draw(probs)
-        return Proposal((*left, token, *right), log(probs[token]), 0.0)
+        token, forward = yield from drawn((yield from fitting(left, right, self.wide)), draw)
+        return Proposal((*left, token, *right), forward, 0.0)
 
     def _delete(self, state: State, draw: Draw) -> Steps[Proposal]:
         hole = opened(state, draw)
         if hole is None:
             return stay(state)
         left, old, right = hole
-        probs = yield from fitting(left, right, self.wide)
-        return Proposal(left + right, 0.0, log(probs[old]))
+        blend = yield from fitting(left, right, self.wide, old)
+        return Proposal(left + right, 0.0, blend.log(old))
 
 
 def opened(state: State, draw: Draw) -> tuple[State, int, State] | None:
     """Any token with what stands around it; none of a word that must stay."""
-    at = one_of(len(state), draw) if state else 0
+    at = draw.one_of(len(state)) if state else 0
     return (state[:at], state[at], state[at + 1 :]) if state and state[at] >= 0 else None
 
 
-def fitting(left: State, right: State, wide: float) -> Steps[Tensor]:
+def fitting(left: State, right: State, wide: float, *known: int) -> Steps[Blend]:
     """How likely each token is drawn for the gap: as likely as it makes the sentence, among the candidates.
 
     A share `wide` is drawn from the whole vocabulary: a token that is no longer among the candidates could never be
-    put back, so the exact rule would never let it go.
+    put back, so the exact rule would never let it go. `known`: tokens that will be asked about.
     """
-    near: Nearby = yield Around(left, right)
-    scores = yield Score(tuple((*left, token, *right) for token in near.best))
-    among = torch.zeros_like(near.log_probs)
-    among[list(near.best)] = torch.tensor(scores, dtype=torch.float64).softmax(0)
-    return (1 - wide) * among + wide * near.log_probs.exp()
+    near: Nearby = yield Around(left, right, known)
+    scores: list[float] = yield Fill(left, near.best, right)
+    return Blend(near, shares(near.best, scores), wide)
 
 
-def log(probability: Tensor | float) -> float:
-    return math.log(probability) if probability > 0 else NEVER
+def shares(tokens: Sequence[int], logs: Sequence[float]) -> dict[int, float]:
+    """softmax(logs), by token."""
+    most = max(logs, default=0.0)
+    weights = [math.exp(log - most) for log in logs]
+    total = sum(weights)
+    return {token: weight / total for token, weight in zip(tokens, weights, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ class CGMH:
         kernel = Mixture((replace, resize, Stay()), (REPLACE, RESIZE, NOTHING))
         starts = [tuple(-n - 1 for n in range(len(world.runs[row // world.samples]))) for row in range(len(seeds))]
         chains = [
-            walk(kernel, start, seeded(seed), self.steps, self.heuristic)
+            walk(kernel, start, Seeded(seed), self.steps, self.heuristic)
             for start, seed in zip(starts, seeds, strict=True)
         ]
         return [best_text(world, row, visited) for row, visited in enumerate(run(chains, world))]

@@ -30,8 +30,9 @@ class ConstrainedBeam(Limits):
     def choose(self, clauses: Clauses, found: Sequence[Hypothesis], count: int) -> list[Hypothesis]:
         """The best of every bank, as many as it may have, the fullest bank first."""
         banks: dict[int, list[Hypothesis]] = {}
+        bank = {state: clauses.covered(state) for state in {h.state for h in found}}
         for hypothesis in sorted(found, key=lambda h: h.logp, reverse=True):
-            banks.setdefault(clauses.covered(hypothesis.state), []).append(hypothesis)
+            banks.setdefault(bank[hypothesis.state], []).append(hypothesis)
         number = sum(clauses.sizes.values()) + 1
         shares = allocate({bank: len(held) for bank, held in banks.items()}, number, count)
         return [hypothesis for bank, share in shares.items() for hypothesis in banks[bank][:share]]

@@ -6,9 +6,10 @@ Forward:   y_t <- mix LM(left, y_<t) + (1 - mix) y_t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from cold.errors import ColdError
 from cold.kernels import chosen
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
+from cold.sampling.graph import WARM
 from cold.sampling.langevin import State, gradient
 from cold.sampling.noise import Noise
 from cold.soft import pad
@@ -25,6 +27,7 @@ from cold.text import sentences
 from cold.text.initialize import unroll
 from cold.text.problems import Problems
 
+log = logging.getLogger("cold")
 Pull = Callable[[Tensor], Tensor]  # logits [examples, length, vocab] -> the gradient of what is to be lowered
 
 
@@ -99,7 +102,7 @@ class Delorean:
         def pull(y: Tensor) -> Tensor:
             return gradient(energy, State(y, 0, energy.start(y)), random)[1]
 
-        return Start(y, torch.ones_like(y[..., 0], dtype=torch.bool), pull, self.abductive)
+        return Start(y, torch.ones_like(y[..., 0], dtype=torch.bool), Recorded(pull), self.abductive)
 
     def _rewrite(self, problems: Problems) -> Start:
         """Start from what the LM says along the old ending, whose tokens pull at once, without an LM."""
@@ -131,6 +134,47 @@ class Delorean:
         sizes = [max(self.max_length, size) for size in there.sum(1).tolist()]
         texts = [sentences.first(sentences.clean(lm.decode(row[:n]))) for row, n in zip(ids, sizes, strict=True)]
         return torch.stack(mixed[:length], 1) * there[..., None], texts
+
+
+class Recorded:
+    """A pull as one launch: on a GPU it is recorded at its first use and replayed, elsewhere it runs as it is.
+
+    Its answer is written over by the next one.
+    """
+
+    def __init__(self, pull: Pull) -> None:
+        self.pull = pull
+        self.graph: Any = None
+        self.plain = False
+        self.y = self.slope = torch.empty(0)
+
+    def __call__(self, y: Tensor) -> Tensor:
+        if self.graph is None and not self.plain:
+            self._record(y)
+        if self.graph is None:
+            return self.pull(y)
+        self.y.copy_(y)
+        self.graph.replay()
+        return self.slope
+
+    def _record(self, y: Tensor) -> None:
+        self.plain = not y.is_cuda
+        if self.plain:
+            return
+        self.y, stream, graph = y.detach().clone(), torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(WARM):
+                    self.pull(self.y)
+            torch.cuda.current_stream().wait_stream(stream)
+            with torch.cuda.graph(graph):
+                self.slope = self.pull(self.y)
+            self.graph = graph
+        except RuntimeError as error:
+            log.warning("the pull cannot be recorded as a graph (%s): it runs as it is, more slowly", error)
+            self.plain = True
+            torch.cuda.synchronize()
 
 
 def backward(y: Tensor, pull: Pull, how: Settings) -> Tensor:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy.typing as npt
 from torch import Tensor
 
 from cold.errors import ColdError
@@ -21,9 +23,48 @@ class Hypothesis(NamedTuple):
     closed: bool = False  # its last token completed a phrase
     ahead: float = 0.0  # what a look ahead found
 
+    def then(self, row: int, token: int, logp: float, state: State) -> Hypothesis:
+        """What one token more makes of it; `row` is its own."""
+        return Hypothesis((*self.ids, token), logp, state, row, state.met > self.state.met)
+
 
 Beams = Mapping[int, Sequence[Hypothesis]]  # per task that still goes on
+Found = dict[int, list[Hypothesis]]  # per task
+Rows = Sequence[tuple[int, Hypothesis]]  # a task's number and one of its hypotheses, as the prefix has them
+Choose = Callable[[Clauses, Sequence[Hypothesis], int], list[Hypothesis]]  # the best so many, best first
 Ends = Callable[[tuple[int, ...]], bool]  # whether a text is over
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """A task's continuations by the state they come to, the best first; only those looked at become hypotheses."""
+
+    rows: Rows
+    groups: dict[State, tuple[npt.NDArray[Any], ...]] = field(default_factory=dict)  # row, token, log P
+
+    def best(self, few: int) -> list[Hypothesis]:
+        """So many of every state."""
+        return [
+            self.rows[row][1].then(row, token, logp, state)
+            for state, group in self.groups.items()
+            for row, token, logp in zip(*(column[:few].tolist() for column in group), strict=True)
+        ]
+
+    def chosen(self, choose: Choose, clauses: Clauses, count: int, few: int = 4) -> list[Hypothesis]:
+        """What `choose` would take of all: of texts in one state and of one length it prefers the likelier.
+
+        So a few of every state will do, unless all these few of a state are taken and there are more.
+        """
+        found = choose(clauses, self.best(few), count)
+        taken = Counter(hypothesis.state for hypothesis in found)
+        if any(times == few < len(self.groups[state][0]) for state, times in taken.items()):
+            return self.chosen(choose, clauses, count, 4 * few)
+        return found
+
+    @property
+    def logp(self) -> float:
+        """Of the likeliest."""
+        return max(float(values[0]) for *_, values in self.groups.values())
 
 
 class Task(NamedTuple):
@@ -41,6 +82,7 @@ class Script(NamedTuple):
     glue: Tensor  # tokens that would go on with the word before, so that a phrase would only be part of it [vocab]
     stops: tuple[int, ...]  # tokens tried as the end of every text that has all it needs
     ends: Ends
+    final: Tensor  # tokens that may be the last; all others never end a text [vocab]
 
 
 @dataclass(frozen=True)

@@ -3,51 +3,71 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
-from torch import Tensor
+
+from cold.baselines.draws import NEVER, Blend, Draw, Nearby, along
 
 State = tuple[int, ...]
-Draw = Callable[[Tensor], int]  # weights -> an index, as often as its weight says
 T = TypeVar("T")
-NEVER = -math.inf
 
 
 class Around(NamedTuple):
-    """A question of a chain: which tokens fit between the two?"""
+    """A question of a chain: which tokens fit between the two? And what about the `known`?"""
 
     left: State
+    right: State
+    known: State = ()
+
+
+class Far(NamedTuple):
+    """A question of a chain: which token stands so far along q, from 0 to 1, and how likely is it?"""
+
+    near: Nearby
+    at: float
+
+
+class Fill(NamedTuple):
+    """A question of a chain: log pi of left + token + right for each of the tokens, up to one constant for all."""
+
+    left: State
+    tokens: State
     right: State
 
 
 class Score(NamedTuple):
-    """A question of a chain: log pi of each, up to one constant."""
+    """A question of a chain: log pi of a state, up to the same constant."""
 
-    states: tuple[State, ...]
+    state: State
 
 
 # A chain asks and is told, so that the questions of many chains can be answered together; it ends with a T.
-Steps = Generator[Around | Score, Any, T]
-
-
-@dataclass(frozen=True, eq=False)
-class Nearby:
-    """q(token | left, right) of the whole vocabulary, as logs in float64 on the CPU, and its `best` tokens."""
-
-    log_probs: Tensor
-    best: tuple[int, ...]
+Question = Around | Far | Fill | Score
+Steps = Generator[Question, Any, T]
 
 
 class Oracle(Protocol):
-    """The only two things a chain knows of the world, each for many rows at once; a row's states side by side."""
+    """The only two things a chain knows of the world, each for many rows at once; a family may be scored faster."""
 
     def near(self, rows: Sequence[int], asked: Sequence[Around]) -> Sequence[Nearby]: ...
 
     def score(self, rows: Sequence[int], states: Sequence[State]) -> Sequence[float]: ...
+
+    def fill(self, rows: Sequence[int], asked: Sequence[Fill]) -> list[list[float]]:
+        families = [(row, gap) for row, gap in zip(rows, asked, strict=True) for _ in gap.tokens]
+        states = [(*gap.left, token, *gap.right) for gap in asked for token in gap.tokens]
+        scores = iter(self.score([row for row, _ in families], states))
+        return [[next(scores) for _ in gap.tokens] for gap in asked]
+
+
+def drawn(blend: Blend, draw: Draw) -> Steps[tuple[int, float]]:
+    """A token of the blend, and the log of the probability with which it was drawn."""
+    at = draw.pick(blend)
+    token, log_prob = (yield Far(blend.near, at)) if isinstance(at, float) else (at, None)
+    return token, blend.log(token, log_prob)
 
 
 class Proposal(NamedTuple):
@@ -74,7 +94,7 @@ class Mixture:
     weights: tuple[float, ...]
 
     def propose(self, state: State, draw: Draw) -> Steps[Proposal]:
-        chosen = self.kernels[draw(torch.tensor(self.weights, dtype=torch.float64))]
+        chosen = self.kernels[draw(self.weights)]
         return (yield from chosen.propose(state, draw))
 
 
@@ -128,18 +148,18 @@ def acceptance(gain: float, proposal: Proposal) -> float:
 def step(kernel: Kernel, here: Visit, draw: Draw, number: int = 0, rule: Heuristic = EXACT) -> Steps[Visit]:
     """One step of the chain."""
     proposal = yield from kernel.propose(here.state, draw)
-    if proposal.state == here.state or proposal.backward == NEVER:
+    if proposal.state == here.state or NEVER in (proposal.forward, proposal.backward):
         return here
-    (score,) = yield Score((proposal.state,))
+    score = yield Score(proposal.state)
     gain = score - here.score
     chance = acceptance(gain + rule.log_factor(number, gain, here.state, proposal.state), proposal)
-    there = draw(torch.tensor([1.0 - chance, chance], dtype=torch.float64))
+    there = draw((1.0 - chance, chance))
     return Visit(proposal.state, score) if there else here
 
 
 def walk(kernel: Kernel, start: State, draw: Draw, steps: int, rule: Heuristic = EXACT) -> Steps[dict[State, float]]:
     """Every state that the chain came through, with its log pi, in the order of the first visits."""
-    (score,) = yield Score((start,))
+    score = yield Score(start)
     here, visited = Visit(start, score), {start: score}
     for number in range(steps):
         here = yield from step(kernel, here, draw, number, rule)
@@ -147,27 +167,10 @@ def walk(kernel: Kernel, start: State, draw: Draw, steps: int, rule: Heuristic =
     return visited
 
 
-def seeded(seed: int) -> Draw:
-    """Draws of one row, which depend on its seed alone."""
-    source = random.Random(seed)
-
-    def draw(weights: Tensor) -> int:
-        edges = weights.cumsum(0)
-        below = min(source.random() * float(edges[-1]), math.nextafter(float(edges[-1]), 0.0))
-        return int(torch.searchsorted(edges, below, right=True))  # right: never an index without weight
-
-    return draw
-
-
-def one_of(size: int, draw: Draw) -> int:
-    """Any of so many, with the same chance."""
-    return draw(torch.ones(size, dtype=torch.float64))
-
-
 def run(chains: Sequence[Steps[T]], oracle: Oracle) -> list[T]:
-    """Chains side by side. Scores wait until no chain looks for tokens: so each is asked about in one large batch."""
+    """Chains side by side. Dear questions wait until none asks a cheaper one: so each is asked in one large batch."""
     ended: dict[int, T] = {}
-    open_: dict[int, Around | Score] = {}
+    open_: dict[int, Question] = {}
 
     def go_on(row: int, told: Any) -> None:
         try:
@@ -178,22 +181,25 @@ def run(chains: Sequence[Steps[T]], oracle: Oracle) -> list[T]:
     for row in range(len(chains)):
         go_on(row, None)
     while open_:
-        gaps = {row: asked for row, asked in open_.items() if isinstance(asked, Around)}
-        told = _near(gaps, oracle) if gaps else _score({r: q for r, q in open_.items() if isinstance(q, Score)}, oracle)
-        for row, answer in told.items():
+        for row, answer in _answers(open_, oracle).items():
             del open_[row]
             go_on(row, answer)
     return [ended[row] for row in range(len(chains))]
 
 
-def _near(asked: dict[int, Around], oracle: Oracle) -> dict[int, Nearby]:
-    return dict(zip(asked, oracle.near(list(asked), list(asked.values())), strict=True))
-
-
-def _score(asked: dict[int, Score], oracle: Oracle) -> dict[int, list[float]]:
-    rows = [row for row, question in asked.items() for _ in question.states]
-    scores = iter(oracle.score(rows, [state for question in asked.values() for state in question.states]))
-    return {row: [next(scores) for _ in question.states] for row, question in asked.items()}
+def _answers(asked: dict[int, Question], oracle: Oracle) -> dict[int, Any]:
+    """To all questions of the cheapest kind that is asked."""
+    ask: dict[type[Any], Callable[[list[int], list[Any]], Sequence[Any]]] = {
+        Far: lambda _, some: along(torch.stack([one.near.log_probs for one in some]), [one.at for one in some]),
+        Around: oracle.near,
+        Score: lambda rows, some: oracle.score(rows, [one.state for one in some]),
+        Fill: oracle.fill,
+    }
+    for kind, answer in ask.items():
+        some = {row: question for row, question in asked.items() if isinstance(question, kind)}
+        if some:
+            return dict(zip(some, answer(list(some), list(some.values())), strict=True))
+    return {}
 
 
 def outcomes(kernel: Kernel, state: State, oracle: Oracle) -> Iterator[tuple[float, Proposal]]:
@@ -221,14 +227,19 @@ class _Replay:
         self.taken: list[int] = []
         self.probability = 1.0
 
-    def __call__(self, weights: Tensor) -> int:
-        probs = (weights / weights.sum()).tolist()
-        depth = len(self.taken)
+    def __call__(self, weights: Sequence[float]) -> int:
+        depth, total = len(self.taken), sum(weights)
         if depth < len(self.script):
             chosen = self.script[depth]
         else:
-            chosen, *others = [i for i, p in enumerate(probs) if p > 0]
+            chosen, *others = [i for i, weight in enumerate(weights) if weight > 0]
             self.todo.extend([*self.taken, other] for other in others)
         self.taken.append(chosen)
-        self.probability *= probs[chosen]
+        self.probability *= weights[chosen] / total
         return chosen
+
+    def one_of(self, size: int) -> int:
+        return self([1.0] * size)
+
+    def pick(self, blend: Blend) -> int:
+        return self(blend.dense())

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from torch import Tensor
 
-from cold.baselines.metropolis import Around, Draw, Nearby, Proposal, State, Steps, one_of, run, seeded, stay, walk
+from cold.baselines.draws import Blend, Draw, Nearby, Seeded
+from cold.baselines.metropolis import Around, Oracle, Proposal, State, Steps, drawn, run, stay, walk
 from cold.baselines.oracle import nearby, writable
 from cold.baselines.proposals import Gap, MaskedModel, Product, Proposer
 from cold.errors import ColdError
@@ -26,15 +27,15 @@ class Masking:
     def propose(self, state: State, draw: Draw) -> Steps[Proposal]:
         if not state:
             return stay(state)
-        at = one_of(len(state), draw)
+        at = draw.one_of(len(state))
         left, right = state[:at], state[at + 1 :]
-        near = yield Around(left, right)
-        token = draw(near.log_probs.exp())
-        return Proposal((*left, token, *right), float(near.log_probs[token]), float(near.log_probs[state[at]]))
+        near: Nearby = yield Around(left, right, (state[at],))
+        token, forward = yield from drawn(Blend(near, {}), draw)
+        return Proposal((*left, token, *right), forward, near.log(state[at]))
 
 
 @dataclass(frozen=True, eq=False)
-class Rewriting:
+class Rewriting(Oracle):
     """pi(y) = exp(-E(y)) over texts as long as the ending, and the tokens that fit a place."""
 
     story: Context
@@ -54,7 +55,7 @@ class Rewriting:
 
     def near(self, rows: Sequence[int], asked: Sequence[Around]) -> list[Nearby]:
         gaps = [Gap(row // self.samples, gap.left, gap.right) for row, gap in zip(rows, asked, strict=True)]
-        return nearby(self.proposer.logits(gaps).masked_fill(~self.fit, -float("inf")))
+        return nearby(self.proposer.logits(gaps).masked_fill(~self.fit, -float("inf")), asked)
 
     def score(self, rows: Sequence[int], states: Sequence[State]) -> list[float]:
         fluent = self.proposer.total([row // self.samples for row in rows], states).double().tolist()
@@ -89,7 +90,7 @@ class MixAndMatch:
     def __call__(self, problems: Problems, reverse: LanguageModel | None, seeds: Sequence[int]) -> list[str]:
         world = self._world(problems, reverse, len(seeds))
         chains = [
-            walk(Masking(), ending, seeded(seed), self.sweeps * len(ending))
+            walk(Masking(), ending, Seeded(seed), self.sweeps * len(ending))
             for ending, seed in zip(world.endings, seeds, strict=True)
         ]
         lowest = [max(visited, key=visited.__getitem__) for visited in run(chains, world)]

@@ -12,7 +12,7 @@ from cold.baselines.look_ahead import LookAhead
 from cold.baselines.phrases import ReadAfresh, script_of, write
 from cold.baselines.search import Search, read_on
 from cold.lm.model import LanguageModel
-from cold.text.clauses import Clauses
+from cold.text.clauses import Clauses, State
 from cold.text.problems import Problems
 
 
@@ -52,14 +52,17 @@ class NeuroLogic(Limits):
         """First the best of every set of clauses met, then the second best of every set, and so on."""
         most = max(len(h.state.met) for h in found)
         kept = [h for h in found if len(h.state.met) >= most - self.sat_tolerance]
+        bonus = {state: self._bonus(clauses, state) for state in {h.state for h in kept}}
         taken: Counter[frozenset[int]] = Counter()
         turns = []
-        for hypothesis in sorted(kept, key=lambda h: self._score(clauses, h), reverse=True):
+        for hypothesis in sorted(kept, key=lambda h: self._fluency(h) + bonus[h.state], reverse=True):
             turns.append((taken[hypothesis.state.met], hypothesis))
             taken[hypothesis.state.met] += 1
         return [hypothesis for _, hypothesis in sorted(turns, key=lambda turn: turn[0])[:count]]
 
-    def _score(self, clauses: Clauses, hypothesis: Hypothesis) -> float:
-        part = clauses.progress(hypothesis.state)
-        bonus = self.beta * self.bonus(part) if part else 0.0
-        return hypothesis.logp / len(hypothesis.ids) + bonus + self.alpha * hypothesis.ahead
+    def _fluency(self, hypothesis: Hypothesis) -> float:
+        return hypothesis.logp / len(hypothesis.ids) + self.alpha * hypothesis.ahead
+
+    def _bonus(self, clauses: Clauses, state: State) -> float:
+        part = clauses.progress(state)
+        return self.beta * self.bonus(part) if part else 0.0

@@ -19,12 +19,14 @@ from cold.text.clauses import START, Clauses, Literal, Phrase
 from cold.text.problems import Problems
 from cold.text.words import word_ids
 
+TAIL = 16  # tokens: no word has so many
+
 
 def script_of(lm: LanguageModel) -> Script:
     """One sentence without odd characters; behind a phrase no letter follows, so that it is a whole word."""
     glue = torch.tensor([text[:1].isalnum() or text[:1] in ("'", "’", "-") for text in lm.token_strings])
     stops = tuple(dict.fromkeys(lm.encode("a" + mark)[-1] for mark in TERMINATORS))
-    return Script(lm.banned | unwritable(lm), glue.to(lm.device), stops, _ends(lm))
+    return Script(lm.banned | unwritable(lm), glue.to(lm.device), stops, ends_of(lm), finals(lm))
 
 
 def tasks_of(problems: Problems, banned: Sequence[str] = ()) -> list[Task]:
@@ -73,6 +75,20 @@ def _first(lm: LanguageModel, left: str) -> Tensor:
     return found if found.any() else torch.ones_like(found)
 
 
-def _ends(lm: LanguageModel) -> Ends:
-    final = [text.rstrip("\"'”’)").endswith(TERMINATORS) for text in lm.token_strings]
-    return lambda ids: final[ids[-1]] and sentences.is_complete(lm.decode(ids))
+def finals(lm: LanguageModel, marks: tuple[str, ...] = TERMINATORS) -> Tensor:
+    """Tokens that may end a sentence [vocab]."""
+    found = [text.rstrip("\"'”’)]").endswith(marks) for text in lm.token_strings]
+    return torch.tensor(found, device=lm.device)
+
+
+def ends_of(lm: LanguageModel) -> Ends:
+    """Whether a text is a whole sentence, which its last tokens tell: the last word may be an abbreviation."""
+    final, strings = finals(lm).tolist(), lm.token_strings
+
+    def ends(ids: tuple[int, ...]) -> bool:
+        if not final[ids[-1]]:
+            return False
+        tail = "".join(strings[token] for token in ids[-TAIL:])
+        return sentences.is_complete(lm.decode(ids) if "\ufffd" in tail else tail)
+
+    return ends

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from cold.baselines.likelihoods import likelihoods, next_logits
 from cold.errors import ColdError
+from cold.lm import bundled, catalog
 from cold.lm.context import Context
+from cold.lm.load import choose_device, find_folder, read_masked
+from cold.lm.masked import logits_at
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
-from cold.lm.score import log_likelihood
 from cold.soft import pad
 
 TOGETHER = 128  # texts that a masked LM reads at once
-COPIED = 1 << 28  # numbers of keys and values: a text carries a copy of those of what stands before it
 
 
 class Gap(NamedTuple):
@@ -75,6 +77,7 @@ class Masked:
     model: Any = field(repr=False)
     mask: int
     story: Context
+    window: int = 1 << 20
 
     def logits(self, gaps: Sequence[Gap]) -> Tensor:
         found = [self._read(gaps[first : first + TOGETHER]) for first in range(0, len(gaps), TOGETHER)]
@@ -94,11 +97,18 @@ class Masked:
     def _read(self, gaps: Sequence[Gap]) -> Tensor:
         lefts = [[*self.story.left_ids[gap.example], *gap.left] for gap in gaps]
         rights = [[*gap.right, *self.story.right_ids[gap.example]] for gap in gaps]
-        ids, there = pad([[*a, self.mask, *b] for a, b in zip(lefts, rights, strict=True)], self.model.device)
-        out = self.model(input_ids=ids, attention_mask=there.long()).logits
-        at = torch.tensor([len(left) for left in lefts], device=ids.device)
-        said: Tensor = out[torch.arange(len(gaps), device=ids.device), at, : self.story.lm.vocab].float()
-        return said
+        texts = [around(left, right, self.window) for left, right in zip(lefts, rights, strict=True)]
+        ids, there = pad([[*left, self.mask, *right] for left, right in texts], self.model.device)
+        at = torch.tensor([len(left) for left, _ in texts], device=ids.device)
+        return logits_at(self.model, ids, there, at)[:, : self.story.lm.vocab]
+
+
+def around(left: Sequence[int], right: Sequence[int], window: int) -> tuple[Sequence[int], Sequence[int]]:
+    """What is nearest to a gap, where a window is too small for it and both sides: half of the room each, or more."""
+    room = max(0, window - 1)
+    before = max(room // 2, room - len(right))
+    left = left[max(0, len(left) - before) :]
+    return left, right[: room - len(left)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,65 +118,46 @@ class MaskedModel:
     model: Any = field(repr=False)
     tokenizer: Any = field(repr=False)
     name: str
+    fingerprint: str = ""
 
-    def place(self, story: Context) -> Masked:
-        known = story.lm.tokenizer.get_vocab().items()
+    @property
+    def vocab(self) -> int:
+        return len(self.tokenizer.get_vocab())
+
+    @property
+    def window(self) -> int:
+        """The most tokens it reads; some models count two positions more than there are."""
+        told = getattr(getattr(self.model, "config", None), "max_position_embeddings", None) or 1 << 20
+        return int(min(told, getattr(self.tokenizer, "model_max_length", 1 << 20)))
+
+    def check(self, lm: LanguageModel) -> None:
+        """Each id must mean to it what it means to the LM that writes."""
+        known = lm.tokenizer.get_vocab().items()
         if not known <= self.tokenizer.get_vocab().items() or self.tokenizer.mask_token_id is None:
             raise ColdError(
-                f"the masked model {self.name!r} has another vocabulary than {story.lm.name!r} or no mask token: "
+                f"the masked model {self.name!r} has another vocabulary than {lm.name!r} or no mask token: "
                 "take one trained on this tokenizer, or none, and the two LMs propose"
             )
-        return Masked(self.model, int(self.tokenizer.mask_token_id), story)
+
+    def place(self, story: Context) -> Masked:
+        self.check(story.lm)
+        return Masked(self.model, int(self.tokenizer.mask_token_id), story, self.window)
 
 
-def load_masked(name: str, device: str = "cpu") -> MaskedModel:
-    """A masked LM of the Hugging Face hub or of a folder."""
-    model = AutoModelForMaskedLM.from_pretrained(name).to(device).eval().requires_grad_(False)
-    return MaskedModel(model, AutoTokenizer.from_pretrained(name), name)
+def load_masked(name: str, device: str = "auto") -> MaskedModel:
+    """The masked LM `name`: a bundled one, a hub id, or a folder, of the library's or of training.export.
 
-
-@torch.no_grad()
-def grow(prefix: Prefix, texts: Sequence[Sequence[int]]) -> Prefix:
-    """Each row's prefix with its own text behind it, texts of any length in one reading."""
-    if not any(texts):
-        return prefix
-    assert prefix.states is not None
-    ids, there = pad(texts, prefix.mask.device)
-    positions = prefix.lengths[:, None] + torch.arange(ids.shape[1], device=ids.device)
-    mask = torch.cat([prefix.mask, there.long()], 1)
-    states, past = prefix.lm.states(prefix.lm.embed(ids), prefix.past, mask, positions)
-    states = torch.cat([prefix.states[:, None], states], 1)
-    last = states[torch.arange(len(texts), device=ids.device), there.sum(1)]
-    return Prefix(prefix.lm, past, mask, last)
-
-
-def next_logits(prefix: Prefix, texts: Sequence[Sequence[int]]) -> Tensor:
-    """Of the token behind each row's prefix and text [rows, vocab], fp32."""
-    logits = grow(prefix, texts).logits
-    assert logits is not None
-    return logits
-
-
-def likelihoods(prefix: Prefix, index: Sequence[int], texts: Sequence[Sequence[int]]) -> Tensor:
-    """The log-probability of each text behind its own one of the prefixes, as many at a time as copies of them fit."""
-    size = sum(keys[0].numel() + values[0].numel() for keys, values in prefix.past)
-    some = max(1, COPIED // max(size, 1))
-    parts = [slice(first, first + some) for first in range(0, len(texts), some)]
-    return torch.cat([log_likelihood(prefix.select(index[part]), texts[part]) for part in parts])
-
-
-def shared_likelihoods(prefix: Prefix, examples: Sequence[int], groups: Sequence[Sequence[list[int]]]) -> Tensor:
-    """The same for groups of texts, one after the other; what the texts of a group begin with is read only once."""
-    lefts = [_common(group) if len(group) > 1 else [] for group in groups]
-    begun = likelihoods(prefix, examples, lefts)
-    index = [n for n, group in enumerate(groups) for _ in group]
-    tails = [text[len(left) :] for left, group in zip(lefts, groups, strict=True) for text in group]
-    return begun[index] + likelihoods(grow(prefix.select(examples), lefts), index, tails)
-
-
-def _common(texts: Sequence[list[int]]) -> list[int]:
-    """What all of them begin with."""
-    size = 0
-    while all(len(text) > size and text[size] == texts[0][size] for text in texts):
-        size += 1
-    return texts[0][:size]
+    In fp32 everywhere: it is small, and a chain compares its logits of one text in batches of different shapes.
+    """
+    place = choose_device(device)
+    if name == bundled.MASKED and name in bundled.names():
+        model, tokenizer, mark = bundled.masked(torch.float32), bundled.masked_tokenizer(), bundled.fingerprint(name)
+    else:
+        if "/" not in name and not Path(name).is_dir():
+            raise ColdError(
+                f"there is no masked model {name!r}: use a folder, or a hub id such as distilbert/distilroberta-base"
+            )
+        folder = find_folder(name)
+        model, tokenizer = read_masked(str(folder or name))
+        mark = catalog.fingerprint(folder) if folder else ""
+    return MaskedModel(model.to(place).eval().requires_grad_(False), tokenizer, name, mark)

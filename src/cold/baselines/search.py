@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from cold.baselines.hypotheses import Beams, Hypothesis, Limits, Script, Task
+from cold.baselines.hypotheses import Beams, Choose, Hypothesis, Limits, Pool, Script, Task
 from cold.baselines.offers import Offers
 from cold.lm.prefix import Prefix
-from cold.text.clauses import Clauses
 
-Choose = Callable[[Clauses, Sequence[Hypothesis], int], list[Hypothesis]]  # the best so many, best first
-Found = dict[int, list[Hypothesis]]  # per task
 Read = Callable[[Prefix, Beams], Prefix]  # the LM reads the last token of every hypothesis
 
 
@@ -47,48 +44,35 @@ class Search:
         rest = dict(beams)
         for length in range(1, self.limits.max_length + 1):
             rows = [(n, old) for n, beam in beams.items() for old in beam]
-            going, whole = self._grow(offers(prefix, rows), tasks)
+            pools, whole = offers(prefix, rows)
             for n, texts in whole.items():
                 done[n] += texts
-            rest |= going
-            beams = {n: found for n, found in going.items() if not self._settled(done[n], found, best)}
-            if not beams or length == self.limits.max_length or prefix.mask.shape[1] >= prefix.lm.window:
+            rest |= {n: pool.best(1) for n, pool in pools.items()}
+            pools = {n: pool for n, pool in pools.items() if not self._settled(done[n], pool, best)}
+            if not pools or length == self.limits.max_length or prefix.mask.shape[1] >= prefix.lm.window:
                 break
-            beams, prefix = self._advance(prefix, tasks, beams)
+            beams, prefix = self._advance(prefix, tasks, pools)
         return [
             sorted(whole, key=self.limits.merit, reverse=True)[:best] or [max(rest[n], key=_unfinished)]
             for n, whole in enumerate(done)
         ]
 
-    def _grow(self, offered: Iterable[tuple[int, Hypothesis]], tasks: Sequence[Task]) -> tuple[Found, Found]:
-        """What goes on, per task, and what is whole; a text that is over before all is met is neither."""
-        going: Found = {}
-        whole: Found = {}
-        for n, new in offered:
-            if not self.script.ends(new.ids):
-                going.setdefault(n, []).append(new)
-            elif tasks[n].clauses.satisfied(new.state) and len(new.ids) >= self.limits.min_length:
-                whole.setdefault(n, []).append(new)
-        return going, whole
-
-    def _settled(self, done: Sequence[Hypothesis], going: Sequence[Hypothesis], best: int) -> bool:
+    def _settled(self, done: Sequence[Hypothesis], going: Pool, best: int) -> bool:
         """No hypothesis can still become one of the best: log P only falls, and no text gets longer than allowed."""
-        if not going or len(done) < best:
-            return not going
-        bound = max(h.logp for h in going) / math.pow(self.limits.max_length, self.limits.length_penalty)
+        if len(done) < best:
+            return False
+        bound = going.logp / math.pow(self.limits.max_length, self.limits.length_penalty)
         return sorted(map(self.limits.merit, done))[-best] >= bound
 
-    def _advance(self, prefix: Prefix, tasks: Sequence[Task], found: Beams) -> tuple[Beams, Prefix]:
-        among = self.look.among if self.look else 1
-        beams = self._best(tasks, found, self.limits.width * among)
+    def _advance(self, prefix: Prefix, tasks: Sequence[Task], pools: dict[int, Pool]) -> tuple[Beams, Prefix]:
+        width = self.limits.width * (self.look.among if self.look else 1)
+        beams: Beams = {n: pool.chosen(self.choose, tasks[n].clauses, width) for n, pool in pools.items()}
         prefix = self.read(prefix, beams)
         if self.look is None:
             return beams, prefix
-        beams = self._best(tasks, self.look(prefix, tasks, _seated(beams)), self.limits.width)
+        seen = self.look(prefix, tasks, _seated(beams))
+        beams = {n: self.choose(tasks[n].clauses, some, self.limits.width) for n, some in seen.items()}
         return beams, prefix.select([h.row for beam in beams.values() for h in beam])
-
-    def _best(self, tasks: Sequence[Task], found: Beams, count: int) -> Beams:
-        return {n: self.choose(tasks[n].clauses, some, count) for n, some in found.items()}
 
 
 def read_on(prefix: Prefix, beams: Beams) -> Prefix:

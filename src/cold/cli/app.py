@@ -100,6 +100,13 @@ def run(
     method: Annotated[
         str, typer.Option(help="cold, or another decoder: left-only, left-only-greedy ...; see docs/baselines.md.")
     ] = "cold",
+    masked: Annotated[
+        str | None,
+        typer.Option(
+            help="With cgmh, tsmh or mix-and-match: the masked LM that says what fits a gap (a folder or a hub "
+            "id, of the vocabulary of --model); none: the left-to-right and the right-to-left LM together."
+        ),
+    ] = None,
     preset: Preset = "fast",
     without: Annotated[list[str] | None, typer.Option(help="Leave this term of the energy out; repeatable.")] = None,
     split: Annotated[
@@ -119,7 +126,7 @@ def run(
     """
     from cold.cli.runs import Data, run_file
 
-    return run_file(task, Data(data, split, limit, spread), method, preset, without or [], out, options)
+    return run_file(task, Data(data, split, limit, spread), method, preset, without or [], out, options, masked)
 
 
 Judge = Annotated[str, typer.Option(help="The LM whose perplexity is reported: any --model, or none.")]

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cold.baselines import BASELINES, Baseline
+from cold.baselines.proposals import load_masked
 from cold.cli import INTERRUPTED
 from cold.errors import ColdError
 from cold.evaluation import datasets, runs
@@ -33,10 +35,15 @@ class Data(NamedTuple):
 
 
 def run_file(
-    task: str, data: Data, method: str, name: str, without: Sequence[str], out: Path, options: Any
+    task: str, data: Data, method: str, name: str, without: Sequence[str], out: Path, options: Any,
+    masked: str | None = None,
 ) -> int:  # fmt: skip
     if method not in runs.METHODS:
         raise ColdError(f"there is no method {method!r}: use {', '.join(runs.METHODS)}")
+    decoder, masked = runs.METHODS[method], None if masked == "none" else masked
+    if masked and not (isinstance(decoder, Baseline) and decoder.asks_masked):
+        asking = ", ".join(key for key, each in BASELINES.items() if each.asks_masked)
+        raise ColdError(f"method {method!r} asks no masked model: use --masked with {asking}, or leave it out")
     source = data.path or datasets.sample_file(task)
     items, broken = collect(task, data._replace(path=source))
 
@@ -54,20 +61,24 @@ def run_file(
         )
     recipe = preset(task, name).without(without).with_(**options.changes())
     lm = load(recipe.model, options.device, options.dtype)
-    reads = recipe.reads_reverse or getattr(runs.METHODS[method], "reads_reverse", False)
+    filler = load_masked(masked, str(lm.device)) if masked else None
+    if filler is not None and isinstance(decoder, Baseline):
+        filler.check(lm)
+        decoder = decoder.with_masked(filler)
+    reads = recipe.reads_reverse or getattr(decoder, "reads_reverse", False)
     reverse, told = find_partner(lm, recipe.reverse) if reads else (None, "")
     if told:
         say(f"note: {told}")
     about = {"file": source.name, "sha256": digest(source), "split": data.split, "limit": data.limit}
     about |= {"spread": True} if data.spread else {}
     about |= {"examples": len(items)}
-    head = runs.header(task, method, recipe, lm, reverse, about)
+    head = runs.header(task, method, recipe, lm, reverse, about, filler)
     figures = Figures()
     with Bar(len(items), options.quiet) as bar, warnings.catch_warnings():
         warnings.simplefilter("once", UserWarning)
         warnings.showwarning = lambda message, *_: say(f"note: {message}")
         try:
-            for record in runs.execute(out, head, items, recipe, lm, reverse):
+            for record in runs.execute(out, head, items, recipe, lm, reverse, decoder):
                 figures.add(record.line)
                 bar.show(record.done, record.fresh, figures)
         except KeyboardInterrupt:

@@ -7,6 +7,7 @@ import platform
 from typing import Any
 
 import cold
+from cold.baselines.proposals import MaskedModel
 from cold.decoder import Sample
 from cold.lm.model import LanguageModel
 
@@ -32,7 +33,7 @@ def setting(lm: LanguageModel, reverse: LanguageModel | None) -> dict[str, Any]:
     }
 
 
-def describe(lm: LanguageModel) -> dict[str, Any]:
+def describe(lm: LanguageModel | MaskedModel) -> dict[str, Any]:
     parameters = sum(p.numel() for p in lm.model.parameters())
     return {"name": lm.name, "hash": lm.fingerprint, "parameters": parameters, "vocabulary": lm.vocab}
 

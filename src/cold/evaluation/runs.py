@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cold.baselines import BASELINES
+from cold.baselines.proposals import MaskedModel
 from cold.decoder import Decoding
 from cold.errors import ColdError
 from cold.evaluation.datasets import Item
-from cold.evaluation.record import describe_sample, plain, setting
+from cold.evaluation.record import describe, describe_sample, plain, setting
 from cold.lm.model import LanguageModel
 from cold.recipes import Recipe
 from cold.tasks.many import Method, decode_batches
@@ -23,7 +24,7 @@ SCHEMA_VERSION = 1
 POINTS = 100  # of a trace, at most
 METHODS: dict[str, Method] = {"cold": decode, **BASELINES}
 START = b'{"kind": "header", '  # of every run file
-SAME = ("schema_version", "task", "method", "data", "configuration", "model", "reverse", "dtype")
+SAME = ("schema_version", "task", "method", "data", "configuration", "model", "reverse", "masked", "dtype")
 
 
 class Record(NamedTuple):
@@ -35,8 +36,9 @@ class Record(NamedTuple):
 
 
 def header(
-    task: str, method: str, recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, data: dict[str, Any]
-) -> dict[str, Any]:
+    task: str, method: str, recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, data: dict[str, Any],
+    masked: MaskedModel | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Everything that decides the texts, and the versions they came from."""
     made = {
         "kind": "header",
@@ -47,6 +49,7 @@ def header(
         "data": data,
         "configuration": recipe.tables(),
         **setting(lm, reverse),
+        "masked": describe(masked) if masked else None,
     }
     as_read: dict[str, Any] = json.loads(json.dumps(made))
     return as_read
@@ -54,14 +57,17 @@ def header(
 
 def execute(
     out: Path, head: dict[str, Any], items: Sequence[Item], recipe: Recipe, lm: LanguageModel,
-    reverse: LanguageModel | None,
+    reverse: LanguageModel | None, method: Method | None = None,
 ) -> Iterator[Record]:  # fmt: skip
-    """Decode what is missing and append it line by line; yields every example, old ones first."""
+    """Decode what is missing and append it line by line; yields every example, old ones first.
+
+    `method`: the header's, unless it has been given something of its own, such as a masked model.
+    """
     done = resume(out, head)
     yield from (Record(line, False, number) for number, line in enumerate(_stored(out), 1))
     number_of = {item.id: n for n, item in enumerate(items)}
     skip = {number_of[key] for key in done if key in number_of}
-    method = METHODS[head["method"]]
+    method = method or METHODS[head["method"]]
     examples = [item.example for item in items]
     with out.open("a", encoding="utf-8") as file:
         begun = time.monotonic()
@@ -90,7 +96,7 @@ def resume(out: Path, head: dict[str, Any]) -> set[str]:
         return set()
     if old is None or not _is_header(old):
         raise ColdError(f"{out} is not a run file: choose another --out, nothing in it was changed")
-    if differing := differences({k: old.get(k) for k in SAME}, {k: head[k] for k in SAME}):
+    if differing := differences({k: old.get(k) for k in SAME}, {k: head.get(k) for k in SAME}):
         shown = "; ".join(differing[:6]) + (f"; and {len(differing) - 6} more" if len(differing) > 6 else "")
         raise ColdError(
             f"{out} was begun with another configuration ({shown}): choose another --out, or the old options"

@@ -1,4 +1,4 @@
-"""The pair that comes with the package: `mini` reads left to right, `mini-reverse` right to left, over one table."""
+"""The models that come with the package: `mini` reads left to right, `mini-reverse` right to left, over one table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from safetensors.torch import load as parse_tensors
 from torch import Tensor
 
 from cold.errors import ColdError
+from cold.lm.masked import MaskedLlama
 from cold.lm.pack import expand, expand_table
 from cold.lm.quiet import quiet
 
 INDEX = "pair.json"
+MASKED = "mini-masked"
 FIX = "the installation is damaged; install cold-decoding again"
 
 
@@ -42,17 +44,17 @@ def about(name: str) -> str:
 
 def fingerprint(name: str) -> str:
     """Twelve hex digits, as for any other model."""
-    return str(index()["files"][f"{name}.safetensors"])[:12]
+    return str(_entry("files", f"{name}.safetensors"))[:12]
 
 
 def model(name: str, dtype: torch.dtype) -> Any:
     """A LlamaForCausalLM like any other, expanded from its few bytes."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    config = LlamaConfig(**_entry("models", name)["config"])
     packed = parse_tensors(_checked(f"{name}.safetensors"))
     state = {f"model.{key}": weight for key, weight in _layers(packed).items()}
     state["model.embed_tokens.weight"] = state["lm_head.weight"] = table()
-    config = LlamaConfig(**index()["models"][name]["config"])
     with quiet(), torch.device("meta"):
         whole = LlamaForCausalLM(config)
     whole = whole.to_empty(device="cpu")
@@ -62,19 +64,29 @@ def model(name: str, dtype: torch.dtype) -> Any:
     return whole.to(dtype)
 
 
+def masked(dtype: torch.dtype) -> MaskedLlama:
+    """The same kind of network, reading both ways."""
+    return MaskedLlama(model(MASKED, dtype))
+
+
 @cache
 def table() -> Tensor:
-    """The word embeddings of both [words, width]."""
+    """The word embeddings of all of them [words, width]."""
     return expand_table(parse_tensors(_checked("table.safetensors")))
 
 
-def tokenizer() -> Any:
-    """SmolLM2's, whose vocabulary the pair shares."""
+def tokenizer(**roles: str) -> Any:
+    """SmolLM2's, whose vocabulary they share. `roles`: more of its tokens with a meaning, such as mask_token."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
     core = Tokenizer.from_str(lzma.decompress(_checked("tokenizer.json.xz")).decode())
-    return PreTrainedTokenizerFast(tokenizer_object=core, **index()["tokenizer"])
+    return PreTrainedTokenizerFast(tokenizer_object=core, **index()["tokenizer"], **roles)
+
+
+def masked_tokenizer() -> Any:
+    """The same; a token that no text contains stands for what is hidden."""
+    return tokenizer(mask_token=_entry("models", MASKED)["mask"])
 
 
 def _layers(packed: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -87,9 +99,16 @@ def _layers(packed: dict[str, Tensor]) -> dict[str, Tensor]:
     return whole
 
 
+def _entry(kind: str, name: str) -> Any:
+    try:
+        return index()[kind][name]
+    except KeyError as error:
+        raise ColdError(f"{name} is not among the bundled models: {FIX}") from error
+
+
 def _checked(file: str) -> bytes:
     data = _read(file)
-    if (found := hashlib.sha256(data).hexdigest()) != (wanted := index()["files"][file]):
+    if (found := hashlib.sha256(data).hexdigest()) != (wanted := _entry("files", file)):
         raise ColdError(f"{file} of the bundled models has sha256 {found[:12]}, expected {wanted[:12]}: {FIX}")
     return data
 

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from cold.errors import ColdError
 from cold.lm import bundled, catalog
 from cold.lm.cpu import keep_memory
+from cold.lm.masked import BOTH_WAYS, MaskedLlama
 from cold.lm.model import LanguageModel
 from cold.lm.quiet import quiet
 
@@ -23,11 +24,11 @@ def load(name: str, device: str = "auto", dtype: str = "auto", reverse: bool = F
     if name in bundled.names():
         model, tokenizer, mark = bundled.model(name, kind), bundled.tokenizer(), bundled.fingerprint(name)
     else:
-        folder = _folder(name)
-        model, tokenizer = _read(str(folder or name), kind)
+        folder = find_folder(name)
+        model, tokenizer = _read(str(folder or name), kind, "AutoModelForCausalLM")
         mark = catalog.fingerprint(folder) if folder else ""
     reads = getattr(model.config, "reads", "")  # written by training/
-    if reads == "both ways":
+    if reads == BOTH_WAYS:
         raise ColdError(f"model {name!r} was trained to fill gaps and cannot write: give a causal one")
     reverse = reverse or reads == "right-to-left"
     if place.type == "cpu":
@@ -75,7 +76,7 @@ def choose_dtype(dtype: str, place: torch.device) -> torch.dtype:
     return known[dtype]
 
 
-def _folder(name: str) -> Path | None:
+def find_folder(name: str) -> Path | None:
     """Where the model lies on disk, or None for the hub."""
     path = Path(name).expanduser()
     if path.suffix == ".gguf":
@@ -99,24 +100,41 @@ def _folder(name: str) -> Path | None:
     return None
 
 
-def _read(source: str, dtype: torch.dtype) -> tuple[Any, Any]:
-    """safetensors only, and never code from a repository."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def read_masked(source: str) -> tuple[Any, Any]:
+    """A masked LM of the library in fp32, or one that training.export wrote, which is a Llama to the library."""
+    from transformers import AutoConfig
 
     try:
         with quiet():
-            model, report = AutoModelForCausalLM.from_pretrained(
+            reads = getattr(AutoConfig.from_pretrained(source, trust_remote_code=False), "reads", "")
+    except (OSError, ValueError) as error:
+        raise _unreadable(source, error) from error
+    if reads == BOTH_WAYS:
+        llama, tokenizer = _read(source, torch.float32, "AutoModelForCausalLM")
+        return MaskedLlama(llama), tokenizer
+    return _read(source, torch.float32, "AutoModelForMaskedLM")
+
+
+def _read(source: str, dtype: torch.dtype, kind: str) -> tuple[Any, Any]:
+    """safetensors only, and never code from a repository. `kind`: a class of transformers."""
+    import transformers
+
+    try:
+        with quiet():
+            model, report = getattr(transformers, kind).from_pretrained(
                 source, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
             )
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ColdError(
-            f"model {source!r} cannot be loaded ({reason}): check the name, the folder or the network"
-        ) from error
+        raise _unreadable(source, error) from error
     if missing := sorted(report["missing_keys"]):  # the library would fill them with random numbers
         raise ColdError(
             f"model {source!r} lacks {len(missing)} of its weights, such as {missing[0]}: "
             "its files are incomplete or not those of its config.json; fetch it again"
         )
     return model, tokenizer
+
+
+def _unreadable(source: str, error: Exception) -> ColdError:
+    reason = " ".join(str(error).split())[:200]
+    return ColdError(f"model {source!r} cannot be loaded ({reason}): check the name, the folder or the network")

@@ -34,8 +34,9 @@ def perplexity(lm: LanguageModel, texts: Sequence[str]) -> list[float]:
 
 def abductive(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
     """The paper's rule: the 5 best by perplexity of left + y + right, then the best of y + right."""
-    joint = perplexity(lm, [f"{example.left} {text} {example.right}" for text in texts])
-    behind = perplexity(lm, [f"{text} {example.right}" for text in texts])
+    whole, late = ([f"{start}{text} {example.right}" for text in texts] for start in (f"{example.left} ", ""))
+    both = perplexity(lm, whole + late)  # in one reading
+    joint, behind = both[: len(texts)], both[len(texts) :]
     by_joint = sorted(range(len(texts)), key=joint.__getitem__)
     order = sorted(by_joint[:5], key=behind.__getitem__) + by_joint[5:]
     scores = zip(joint, behind, strict=True)
