@@ -12,7 +12,7 @@ from torch import Tensor
 
 @cache
 def compiled(device: torch.device) -> bool:
-    """Whether the kernels of gpu.py run there."""
+    """Whether the kernels of cold.gpu run there."""
     return device.type == "cuda" and find_spec("triton") is not None
 
 

@@ -14,7 +14,7 @@ from cold.baselines.constrained_beam import ConstrainedBeam, allocate
 from cold.baselines.hypotheses import Hypothesis, Limits, Pool, Script, Task
 from cold.baselines.look_ahead import LookAhead
 from cold.baselines.neurologic import NeuroLogic, as_written
-from cold.baselines.phrases import forms, script_of, tasks_of
+from cold.baselines.phrases import phrases, script_of, tasks_of
 from cold.baselines.search import Search, read_on
 from cold.constraints import Fluency
 from cold.errors import ColdError
@@ -288,9 +288,10 @@ def test_keywords_stand_in_where_no_word_is_required():
 
 def test_a_word_has_a_form_for_the_start_of_a_sentence():
     lm = tiny_lm()
-    assert (START, *word_ids(lm, "Dog")) in forms(lm, "He ran.", "dog")
-    assert (START, *lm.encode_after("Dog", "\n")) in forms(lm, "He ran.\n", "dog")
-    assert forms(lm, "He ran.", "dog")[0] == tuple(word_ids(lm, "dog"))
+    assert (START, *word_ids(lm, "Dog")) in phrases(lm, "He ran.", "dog")
+    assert (START, *lm.encode_after("Dog", "\n")) in phrases(lm, "He ran.\n", "dog")
+    assert phrases(lm, "He ran.", "dog")[0] == tuple(word_ids(lm, "dog"))
+    assert phrases(lm, "He ran.", "dog|cat") == [*phrases(lm, "He ran.", "dog"), *phrases(lm, "He ran.", "cat")]
 
 
 def test_a_word_is_not_met_by_the_beginning_of_a_longer_one():

@@ -201,6 +201,7 @@ def test_a_constraint_that_misbehaves_is_named(cold, model, tmp_path, body, expe
     [
         (("lexical",), "no words were given"),
         (("lexical", "..."), "is not a word"),
+        (("lexical", "dog", "--avoid", "Dog"), "'dog' must come and must not come"),
         (("abductive", "--left", " ", "--right", "x y."), "the left text is empty"),
         (("counterfactual", "--context", "a b.", "--ending", ""), "the ending text is empty"),
         (("lexical", "dog", "--model", "no-such-model"), "there is no model 'no-such-model'"),

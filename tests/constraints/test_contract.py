@@ -152,6 +152,7 @@ CASES = {
         spelled,
     ),
     "keywords": Case(lambda e: Keywords(words(e)), mentioned),
+    "keywords, any form": Case(lambda e: Keywords([[[ids, ids[::-1]] for ids in row] for row in words(e)]), mentioned),
     "keywords, sharp": Case(lambda e: Keywords(words(e), sharpness=5.0), mentioned),
     "function": Case(
         lambda e: Function(lambda y: y.log_probs[:, :, 0].logsumexp(1), name="ends"),

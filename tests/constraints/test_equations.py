@@ -384,6 +384,14 @@ def test_several_keywords_are_averaged_and_rows_may_have_different_ones():
     assert scores(term, soft(IN_ORDER, IN_ORDER)) == pytest.approx([(-4 / 3 - 1.5) / 2, -1.5])
 
 
+def test_a_word_of_several_forms_is_matched_in_any_of_them():
+    # (0, 2): S = (-1, -2) at its two places; (1): (-2, -2, -1). w ~ 2^S over all five: -2.5 / 1.75
+    term = Keywords([[[[0, 2], [1]]], [[[1]]]])
+    assert scores(term, soft(IN_ORDER, IN_ORDER)) == pytest.approx([-10 / 7, -1.5])
+    assert scores(Keywords([[[[1], [1]]]]), soft(IN_ORDER)) == pytest.approx([-1.5])
+    assert scores(Keywords([[[[0, 2], [0, 1, 2, 0]]]]), soft(IN_ORDER)) == pytest.approx([-4 / 3])  # one has no room
+
+
 def test_for_words_of_one_token_keywords_are_unigram_similarity():
     y = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
     words, targets = [[[3], [0], [7]], [[10]]], [[3, 0, 7], [10]]

@@ -464,6 +464,12 @@ def test_every_inflection_of_each_lemma_counts() -> None:
     assert coverage("She left the children.", ["leave", "child"])[:3] == (2, 0, 2)
 
 
+def test_any_of_several_forms_is_the_word() -> None:
+    assert coverage("She washed the dog and the hound.", ["wash|washed", "dog|hound", "cat|kitten"]) == (
+        (3, 2, 2, pytest.approx(200 / 3), pytest.approx(200 / 3), 3, 2)
+    )
+
+
 def test_coverage_of_nothing_and_of_odd_words() -> None:
     assert coverage("a cat", []) == coverage("a cat", ["!"]) == (0, 0, 0, 100.0, 100.0, 0, 0)
     assert coverage("", ["cat"]) == (1, 0, 0, 0.0, 0.0, 0, 0)

@@ -1,6 +1,9 @@
 """From a left text to logits, from logits to tokens, from tokens to whole sentences, and which of them is taken."""
 
 import math
+import os
+import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -436,6 +439,44 @@ def test_the_beam_writes_a_required_word_of_several_tokens_that_the_model_does_n
     for word in ("window", "garden"):
         rows = Beam(width=60)(requiring(lm, (word,), (word, "dog")), noise(4))
         assert [met(lm.decode(row), [word]) for row in rows] == [[word]] * 4
+
+
+def test_the_beam_takes_whichever_form_the_model_prefers():
+    lm = scripted(STORY)
+    rows = Beam()(requiring(lm, ("window|river",), ("dog|window", "city|garden")), noise(2))
+    texts = [lm.decode(row) for row in rows]
+    assert met(texts[0], ["river"])
+    assert met(texts[1], ["dog", "city"]) == ["dog", "city"]
+
+
+TOKENS = ("\n", "The", " dog", " river", " ran", " was", " the", " and", "s", ".", ",")
+NOUNS = ("dog", "dogs", "river", "ran", "was", "and")
+SETS = int(os.environ.get("COLD_SETS", "300"))
+
+
+def test_no_set_of_words_makes_the_beam_write_what_is_to_be_avoided():
+    """Random sets on random bigrams: nothing avoided comes, and what counts as met is there as a word of its own."""
+    tokens = torch.tensor([tiny_lm().encode(text)[0] for text in TOKENS])
+    draw, complete = random.Random(0), 0
+    for seed in range(SETS // 50):
+        table = torch.full((VOCAB, VOCAB), -30.0)
+        likely = torch.randn(len(TOKENS), len(TOKENS), generator=torch.Generator().manual_seed(seed))
+        table[tokens[:, None], tokens] = 2 * likely
+        lm = LanguageModel(Bigram(table), tiny_lm().tokenizer)
+        found = []
+        for _ in range(50):
+            one, two, three, four, *others = draw.sample(NOUNS, len(NOUNS))
+            asked = (one, two, f"{three}|{four}")[: draw.randint(0, 3)]
+            found.append(Example(words=asked, avoid=tuple(others[: draw.randint(0, 2)])))
+        problems = job(lm, left=["The dog ran.\n"] * 50, length=8, examples=tuple(found))
+        rows = Beam(width=8, top=6, max_length=8, no_repeat=0)(problems, noise(50))
+        for row, example in zip(rows, found, strict=True):
+            there = re.findall(r"[a-z]+", lm.decode(row).lower())
+            assert not set(there) & set(example.avoid), (lm.decode(row), example)
+            known = met(lm.decode(row), example.words)
+            assert all(set(word.split("|")) & set(there) for word in known)
+            complete += len(known) == len(example.words)
+    assert complete > SETS / 2
 
 
 def test_with_trust_the_beam_writes_what_the_soft_sequence_says():

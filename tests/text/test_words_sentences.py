@@ -179,6 +179,12 @@ def test_a_word_is_met_exactly_when_it_is_one_of_the_words(words, wanted):
     assert met(text, [wanted.upper()]) == [word.upper() for word in expected]
 
 
+@given(st.lists(WORDS, max_size=6), WORDS, WORDS)
+def test_either_form_will_do(words, one, other):
+    text, wanted = " ".join(words), f"{one} | {other}"
+    assert met(text, [wanted]) == ([wanted] if {one, other} & set(words) else [])
+
+
 @given(WORDS, WORDS)
 def test_a_word_is_never_met_inside_a_longer_one(word, more):
     for longer in (word + more, more + word, f"{word}-{more}", f"{more}'{word}"):
@@ -195,6 +201,20 @@ def test_a_task_without_a_real_word_is_refused_in_one_line(words):
     with pytest.raises(ColdError) as error:
         examples.lexical(words)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("avoid", [["Dog"], ["cat", " dog "]])
+def test_a_word_cannot_be_asked_for_and_avoided(avoid):
+    with pytest.raises(ColdError, match="'dog' must come and must not come"):
+        examples.lexical(["dog", "park"], avoid)
+    assert examples.lexical(["dog|puppy"], avoid).words == ("dog|puppy",)
+
+
+def test_with_inflections_any_form_is_asked_for_and_the_word_itself_comes_first():
+    assert examples.lexical(["wash", "red shoe"], inflections=True).words == (
+        "wash|washed|washes|washing",
+        "red shoe|red shod|red shoed|red shoeing|red shoes",
+    )
 
 
 def test_tasks_work_out_their_keywords():

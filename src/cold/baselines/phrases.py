@@ -17,7 +17,7 @@ from cold.text import sentences
 from cold.text.beam import TERMINATORS, openers, unwritable
 from cold.text.clauses import START, Clauses, Literal, Phrase
 from cold.text.problems import Problems
-from cold.text.words import word_ids
+from cold.text.words import forms, word_ids
 
 TAIL = 16  # tokens: no word has so many
 
@@ -36,14 +36,19 @@ def tasks_of(problems: Problems, banned: Sequence[str] = ()) -> list[Task]:
     tasks = []
     for left, ids, example in zip(lefts, problems.story.left_ids, problems.examples, strict=True):
         words = dict.fromkeys(example.words or example.keywords)
-        asked = [tuple(Literal(form) for form in forms(problems.lm, left, word)) for word in words]
-        never = [(Literal(form, False),) for word in banned for form in forms(problems.lm, left, word)]
+        asked = [tuple(Literal(form) for form in phrases(problems.lm, left, word)) for word in words]
+        barred = (*banned, *example.avoid)
+        never = [(Literal(form, False),) for word in barred for form in phrases(problems.lm, left, word)]
         tasks.append(Task(Clauses((*asked, *never)), opening[left], tuple(ids)))
     return tasks
 
 
-def forms(lm: LanguageModel, left: str, word: str) -> list[Phrase]:
-    """A word in ids: behind a space anywhere; as the first word, with a capital or not, as the left text has it."""
+def phrases(lm: LanguageModel, left: str, word: str) -> list[Phrase]:
+    """A word in ids, in each of its forms: behind a space anywhere; as the first word, with a capital or not."""
+    return list(dict.fromkeys(phrase for form in forms(word) for phrase in _phrases(lm, left, form)))
+
+
+def _phrases(lm: LanguageModel, left: str, word: str) -> list[Phrase]:
     inside = tuple(word_ids(lm, word))
     first = [word[:1].upper() + word[1:], word]
     opening = [ids for text in first for ids in (inner_ids(lm, left, text), word_ids(lm, text))]

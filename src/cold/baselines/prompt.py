@@ -9,6 +9,7 @@ from cold.baselines.left_only import LeftOnly
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
 from cold.text.problems import Example, Problems
+from cold.text.words import forms
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Prompt:
 def instruction(example: Example) -> str:
     """The task in words."""
     if example.words:
-        return f"Write one sentence that contains all of these words: {', '.join(example.words)}."
+        words = ", ".join(forms(word)[0] for word in example.words)
+        return f"Write one sentence that contains all of these words: {words}."
     if example.right:
         return (
             f"Here are the first and the last sentence of a story.\nFirst: {example.left}\nLast: {example.right}\n"

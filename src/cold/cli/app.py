@@ -28,18 +28,30 @@ app = typer.Typer(
 )
 
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="WORD...", help="Words, or quoted phrases.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="WORD...", help="Words, quoted phrases, 'wash|washes'.")]
 Preset = Annotated[str, typer.Option(help="fast, released or paper; see `cold presets`.")]
 
 
 @app.command()
 @decoding
-def lexical(options: Options, words: Words = None, preset: Preset = "fast") -> int:
+def lexical(
+    options: Options,
+    words: Words = None,
+    avoid: Annotated[list[str] | None, typer.Option(help="A word that must not come; repeatable.")] = None,
+    inflections: Annotated[
+        bool, typer.Option("--inflections", help="Any form of a word will do: wash, washes, washed, washing.")
+    ] = False,
+    preset: Preset = "fast",
+) -> int:
     """Write a sentence that contains the given words.
 
-    Example:  cold lexical hand sink soap wash
+    \b
+    Examples:  cold lexical hand sink soap wash
+               cold lexical hand sink soap wash --inflections --avoid I
+               cold lexical "red shoes" "buy|bought"
     """
-    return _task("lexical", {"words": words or []}, preset, options)
+    texts = {"words": words or [], "avoid": avoid or [], "inflections": inflections}
+    return _task("lexical", texts, preset, options)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from cold.sampling import schedules
 from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
 from cold.text.problems import Example, Problems
-from cold.text.words import check_fits, content_words, word_ids
+from cold.text.words import check_fits, content_words, form_ids, forms
 
 TERMS: dict[str, type[Constraint]] = {
     "fluency": Fluency,
@@ -185,7 +185,7 @@ class _Maker:
             table["targets"] = [self._ids(target, example) for example in self.examples]
         if kind == "keywords":
             words = take(table, "words", place)
-            table["words"] = [[word_ids(self.lm, w) for w in self._words(words, e, place)] for e in self.examples]
+            table["words"] = [[self._forms(w) for w in self._words(words, e, place)] for e in self.examples]
         term: Constraint = call(TERMS[kind], table, place)
         return term
 
@@ -237,8 +237,8 @@ class _Maker:
             "left": example.left,
             "right": example.right,
             "ending": example.ending,
-            "words": " ".join(example.words),
-            "keywords": " ".join(example.keywords),
+            "words": " ".join(forms(word)[0] for word in example.words),
+            "keywords": " ".join(forms(word)[0] for word in example.keywords),
             "right_keywords": " ".join(content_words(example.right)),
             "style": "".join(f"{sentence}\n" for sentence in style),
         }
@@ -253,6 +253,10 @@ class _Maker:
             return [str(word) for word in words]
         named = {"{words}": example.words, "{keywords}": example.keywords}
         return list(named[words]) if words in named else self._fill(str(words), example, place).split()
+
+    def _forms(self, word: str) -> list[list[int]]:
+        """Those that fit into the sequence."""
+        return [ids for ids in form_ids(self.lm, word) if len(ids) <= self.recipe.length]
 
     def _ids(self, template: str, example: Example) -> list[int]:
         text = self._fill(template, example, "target").strip()

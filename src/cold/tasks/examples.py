@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cold.errors import ColdError
+from cold.text.inflections import any_form
 from cold.text.problems import Example
-from cold.text.words import content_words, words_of
+from cold.text.words import content_words, forms, words_of
 
 
-def lexical(words: Sequence[str]) -> Example:
-    """A sentence that contains these words (section 4.3)."""
+def lexical(words: Sequence[str], avoid: Sequence[str] = (), inflections: bool = False) -> Example:
+    """A sentence that contains these words (section 4.3); `wash|washes` is either of them.
+
+    `avoid`: words that must not come. `inflections`: each word in any of its forms, `wash` as washes or washed too.
+    """
     wanted = tuple(dict.fromkeys(word.strip() for word in words))
     if not wanted:
         raise ColdError("no words were given: name at least one, as in `cold lexical dog park`")
-    for word in wanted:
-        if not words_of(word):
+    for word in (*wanted, *avoid):
+        if not forms(word) or not all(words_of(form) for form in forms(word)):
             raise ColdError(f"{word!r} is not a word: give words of letters or digits")
-    return Example(words=wanted, keywords=wanted)
+    if clash := [word for word in wanted if set(map(str.lower, forms(word))) <= {w.strip().lower() for w in avoid}]:
+        raise ColdError(f"{clash[0]!r} must come and must not come: take it out of one of the two lists")
+    if inflections:
+        wanted = tuple("|".join(any_form(form) for form in forms(word)) for word in wanted)
+    return Example(words=wanted, avoid=tuple(avoid), keywords=wanted)
 
 
 def abductive(left: str, right: str) -> Example:

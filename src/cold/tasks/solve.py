@@ -21,9 +21,16 @@ from cold.text import complete, discretize, initialize, select
 from cold.text.problems import Example, Problems
 
 
-def lexical(words: Sequence[str], lm: LanguageModel | str = "smollm2", name: str = "fast", **changes: Any) -> Decoding:
-    """A sentence with the given words. `changes`: samples, steps, length, top_k, seed, style, reverse."""
-    return _solve("lexical", examples.lexical(words), lm, name, changes)
+def lexical(
+    words: Sequence[str],
+    lm: LanguageModel | str = "smollm2",
+    name: str = "fast",
+    avoid: Sequence[str] = (),
+    inflections: bool = False,
+    **changes: Any,
+) -> Decoding:
+    """A sentence with the given words, `a|b` being either. `changes`: samples, steps, length, top_k, seed, style."""
+    return _solve("lexical", examples.lexical(words, avoid, inflections), lm, name, changes)
 
 
 def abductive(

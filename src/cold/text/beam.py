@@ -15,7 +15,7 @@ from cold.lm.score import log_likelihood
 from cold.text import sentences
 from cold.text.complete import repeats
 from cold.text.problems import Problems
-from cold.text.words import met, word_ids, words_of
+from cold.text.words import form_ids, met, words_of
 
 TERMINATORS = (".", "!", "?")
 
@@ -35,8 +35,9 @@ class Beam:
     `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
     required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
     forbids; `blur` lets a token it planned for one position also count at the next ones. Of the `finalists` the one
-    is taken that the LM likes best together with the text on the right, where there is one. No `no_repeat` tokens in a
-    row come twice, and no `echo` tokens in a row are copied from the left text (a list of words is no sentence).
+    is taken that the LM likes best together with the text on the right, where there is one. A word of several forms is
+    required in any of them; a word to be avoided is never written. No `no_repeat` tokens in a row come twice, and no
+    `echo` tokens in a row are copied from the left text (a list of words is no sentence).
     """
 
     width: int = 12
@@ -132,7 +133,8 @@ class _Writer:
         self.stop = lm.encode("a.")[-1]
         self.lefts = problems.story.left_ids
         self.required = [example.words for example in problems.examples]
-        self.pieces = [[word_ids(lm, word) for word in words] for words in self.required]
+        self.avoided = [example.avoid for example in problems.examples]
+        self.pieces = [[form_ids(lm, word) for word in words] for words in self.required]
         cache = {left: openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]
 
@@ -165,8 +167,10 @@ class _Writer:
                 if value == -float("inf"):
                     continue
                 text = old.text + self.strings[token]
+                if self.avoided[example] and self._slips(example, old.text, text):
+                    continue
                 new = self._judge(example, Hypothesis((*old.ids, token), text, old.score + value))
-                if self.strings[token].rstrip("\"'”’)").endswith(TERMINATORS) and sentences.is_complete(text):
+                if _ends(self.strings[token]) and sentences.is_complete(text):
                     done += [new] if len(words_of(text)) > 2 else []
                 else:
                     banks.setdefault(new.covered, []).append((parent, new))
@@ -186,10 +190,20 @@ class _Writer:
         if not self.required[example]:
             return new
         found = met(new.text, self.required[example])
-        pairs = list(zip(self.required[example], self.pieces[example], strict=True))
-        whole = sum(len(ids) for word, ids in pairs if word in found)
-        begun = max((_begun(new.ids, ids) for word, ids in pairs if word not in found), default=0)
+        whole = begun = 0
+        for word, forms in zip(self.required[example], self.pieces[example], strict=True):
+            size = min(map(len, forms))
+            whole += size if word in found else 0
+            left = [len(ids) - read for ids in forms if word not in found and (read := _begun(new.ids, ids))]
+            begun = max([begun, *(size - more for more in left)])
         return new._replace(met=len(found), covered=whole + begun)
+
+    def _slips(self, example: int, before: str, text: str) -> bool:
+        """Whether a word to be avoided stands there for good: no letter can make another of it any more."""
+        over = not text[len(before) :][:1].isalnum()
+        return bool(met(before if over else "", self.avoided[example])) or (
+            _ends(text) and bool(met(text, self.avoided[example]))
+        )
 
     def _echoes(self, example: int, ids: tuple[int, ...]) -> list[int]:
         """Tokens that would copy too long a piece of the left text."""
@@ -200,7 +214,12 @@ class _Writer:
         """The next token of every required word that is missing; the full stop when none is."""
         found = met(hypothesis.text, self.required[example])
         pairs = zip(self.required[example], self.pieces[example], strict=True)
-        return [ids[_begun(hypothesis.ids, ids)] for word, ids in pairs if word not in found] or [self.stop]
+        missing = [ids for word, forms in pairs if word not in found for ids in forms]
+        return list(dict.fromkeys(ids[_begun(hypothesis.ids, ids)] for ids in missing)) or [self.stop]
+
+
+def _ends(text: str) -> bool:
+    return text.rstrip("\"'”’)").endswith(TERMINATORS)
 
 
 def _begun(ids: tuple[int, ...], word: list[int]) -> int:

@@ -16,7 +16,8 @@ class Example:
 
     left: str = ""  # what y follows in the story; not the style examples before it
     right: str = ""  # what follows y
-    words: tuple[str, ...] = ()  # that y must contain
+    words: tuple[str, ...] = ()  # that y must contain; `wash|washes` is either of them
+    avoid: tuple[str, ...] = ()  # words that y must not contain
     ending: str = ""  # that y should stay close to
     keywords: tuple[str, ...] = ()  # that y should rather contain than not
     key: str = ""  # its seeds come from here, where it is one of many

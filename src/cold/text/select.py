@@ -64,19 +64,21 @@ def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energie
 
 
 def careful(rule: Rule) -> Rule:
-    """`rule` among texts that read as one whole sentence: no loops, then all words, then whole, then the rule."""
+    """`rule` among texts that read as one sentence: nothing to avoid, no loop, all words, an end, then the rule."""
 
     def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
         order, scores = rule(lm, example, texts, energies)
         marks = [
             {
                 "words_missing": float(len(example.words) - len(met(text, example.words))),
+                "words_to_avoid": float(len(met(text, example.avoid))),
                 "loop": float(sentences.has_loop(text)),
                 "unfinished": float(not sentences.is_complete(text) or len(words_of(text)) < 3),
             }
             for text in texts
         ]
-        order = sorted(order, key=lambda i: (marks[i]["loop"], marks[i]["words_missing"], marks[i]["unfinished"]))
+        weighed = ("words_to_avoid", "loop", "words_missing", "unfinished")
+        order = sorted(order, key=lambda i: [marks[i][mark] for mark in weighed])
         return Ranking(order, [{**s, **m} for s, m in zip(scores, marks, strict=True)])
 
     return ranked

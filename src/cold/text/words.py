@@ -46,30 +46,41 @@ def content_words(text: str, without: str = "") -> list[str]:
     return list(dict.fromkeys(word for word in words_of(text) if word not in known and len(word) > 1))
 
 
+def forms(word: str) -> list[str]:
+    """`wash|washes|washed` asks for any of them; the first stands for all where only one can."""
+    return [form for part in word.split("|") if (form := part.strip())]
+
+
 def met(text: str, wanted: Sequence[str]) -> list[str]:
     """Those of the wanted words or phrases that stand in the text, in any letter case, as whole words."""
     if not wanted:
         return []
     line = f" {' '.join(words_of(text))} "
-    return [phrase for phrase in wanted if (words := _bare(phrase)) and f" {words} " in line]
+    return [phrase for phrase in wanted if any(words in line for words in _spaced(phrase))]
 
 
 @cache
-def _bare(phrase: str) -> str:
-    return " ".join(words_of(phrase))
+def _spaced(phrase: str) -> tuple[str, ...]:
+    found = (" ".join(words_of(form)) for form in forms(phrase))
+    return tuple(f" {words} " for words in found if words)
 
 
-def word_ids(lm: LanguageModel, word: str) -> list[int]:
-    """A word's token ids inside a sentence, that is behind a space."""
-    ids = lm.encode_after(" " + word.strip())
-    if not ids:
+def form_ids(lm: LanguageModel, word: str) -> list[list[int]]:
+    """The token ids of each form of a word inside a sentence, that is behind a space."""
+    ids = [lm.encode_after(" " + form) for form in forms(word)]
+    if not ids or not all(ids):
         raise ColdError("an empty word was given: leave it out")
     return ids
 
 
+def word_ids(lm: LanguageModel, word: str) -> list[int]:
+    """The same of its first form alone."""
+    return form_ids(lm, word)[0]
+
+
 def check_fits(lm: LanguageModel, words: Sequence[str], length: int) -> None:
     for word in words:
-        size = len(word_ids(lm, word))
+        size = min(map(len, form_ids(lm, word)))
         if size > length:
             raise ColdError(
                 f"keyword {word!r} becomes {size} tokens but the sequence has {length}: raise length to at least {size}"

@@ -4,11 +4,12 @@ from cold.evaluation.metrics.bertscore import BertScore, Encoder, bertscore, loa
 from cold.evaluation.metrics.bleu import bleu, bleu_of_rows, self_bleu
 from cold.evaluation.metrics.bootstrap import Estimate, Paired, bootstrap_corpus, bootstrap_mean, compare
 from cold.evaluation.metrics.cider import Cider, cider
-from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, inflections, mean_coverage
+from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, mean_coverage
 from cold.evaluation.metrics.edits import edit_overlap, edit_similarity, edits
-from cold.evaluation.metrics.given import MissingLibraryError
 from cold.evaluation.metrics.repetition import distinct_n, has_repeated_ngram, length
 from cold.evaluation.metrics.rouge import rouge_l
+from cold.optional import MissingLibraryError
+from cold.text.inflections import inflections
 
 __all__ = [
     "BertScore",

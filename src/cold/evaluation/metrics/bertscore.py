@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from cold.errors import ColdError
-from cold.evaluation.metrics.given import check_corpus, library
+from cold.evaluation.metrics.given import check_corpus
 from cold.lm.load import choose_device
 from cold.lm.quiet import quiet
+from cold.optional import library
 
 BUNDLED = "all-MiniLM-L6-v2"
 EXAMPLES = 32  # read at a time: their token vectors lie in memory together

@@ -9,7 +9,8 @@ from itertools import zip_longest
 import numpy as np
 
 from cold.evaluation.metrics.bootstrap import Indices
-from cold.evaluation.metrics.given import check_corpus, library
+from cold.evaluation.metrics.given import check_corpus
+from cold.optional import library
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:

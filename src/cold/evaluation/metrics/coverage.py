@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from cold.errors import ColdError
-from cold.evaluation.metrics.given import library
-from cold.text.words import met, words_of
-
-GUESSED = ("NOUN", "VERB")  # for a word that no dictionary has
+from cold.text.inflections import inflections
+from cold.text.words import forms, met, words_of
 
 
 class Coverage(NamedTuple):
@@ -41,12 +37,17 @@ class MeanCoverage(NamedTuple):
 
 
 def coverage(text: str, required: Sequence[str]) -> Coverage:
-    """Coverage of the distinct required words or phrases; where none is required, all are met."""
-    phrases = [phrase for phrase in dict.fromkeys(" ".join(words_of(word)) for word in required) if phrase]
-    exact = len(met(text, phrases))
+    """Coverage of the distinct required words or phrases, `a|b` being either; where none is required, all are met."""
+    wanted = [tuple(_bare(form) for form in forms(word)) for word in dict.fromkeys(required)]
+    phrases = [phrase for phrase in dict.fromkeys(wanted) if any(phrase)]
+    exact = len(met(text, ["|".join(phrase) for phrase in phrases]))
     words, bare = words_of(text), [word.removesuffix("'s") for word in words_of(text)]
-    exact_times = sum(_times(words, words, [frozenset({part}) for part in phrase.split()]) for phrase in phrases)
-    times = [_times(words, bare, [inflections(part) for part in phrase.split()]) for phrase in phrases]
+    exact_times = sum(
+        _times(words, words, [frozenset({part}) for part in form.split()]) for phrase in phrases for form in phrase
+    )
+    times = [
+        max(_times(words, bare, [inflections(part) for part in form.split()]) for form in phrase) for phrase in phrases
+    ]
     inflected = sum(count > 0 for count in times)
     share = 100 / len(phrases) if phrases else 0.0
     percents = (exact * share, inflected * share) if phrases else (100.0, 100.0)
@@ -61,18 +62,8 @@ def mean_coverage(texts: Sequence[str], required: Sequence[Sequence[str]]) -> Me
     return MeanCoverage(*np.array(rows, dtype=float).mean(axis=0).tolist())
 
 
-@cache
-def inflections(word: str) -> frozenset[str]:
-    """The forms of all the lemmas that a word may have: hung, hang, hangs, hanging, hanged."""
-    tool, word = library("lemminflect"), word.lower()
-    lemmas = tool.getAllLemmas(word)
-    if lemmas:
-        groups = [tool.getAllInflections(lemma, kind) for kind, some in lemmas.items() for lemma in some]
-    else:
-        guesses = [(lemma, kind) for kind in GUESSED for lemma in tool.getAllLemmasOOV(word, kind)[kind]]
-        groups = [tool.getAllInflectionsOOV(lemma, kind) for lemma, kind in guesses]
-    forms = chain.from_iterable(chain.from_iterable(group.values()) for group in groups)
-    return frozenset({word, *(form.lower() for form in forms)})
+def _bare(phrase: str) -> str:
+    return " ".join(words_of(phrase))
 
 
 def _times(words: list[str], bare: list[str], phrase: list[frozenset[str]]) -> int:

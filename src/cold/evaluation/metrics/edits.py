@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cold.evaluation.metrics.given import check_references, library
+from cold.evaluation.metrics.given import check_references
+from cold.optional import library
 from cold.text.words import words_of
 
 SYMBOLS = 256  # edlib takes no more distinct words

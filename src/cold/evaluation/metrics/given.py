@@ -1,26 +1,10 @@
-"""What a metric is given: optional libraries, and at least one reference for each text."""
+"""What a metric is given: at least one reference for each text."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from typing import Any
 
 from cold.errors import ColdError
-
-
-class MissingLibraryError(ColdError):
-    """A metric was asked for whose library is not installed."""
-
-
-def library(name: str) -> Any:
-    """An optional library, or an error that says how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingLibraryError(
-            f"this metric needs {error.name}, which is not installed: pip install cold-decoding[eval]"
-        ) from error
 
 
 def check_references(references: Sequence[str]) -> None:
