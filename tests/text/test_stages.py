@@ -202,6 +202,18 @@ def test_a_whole_sentence_is_left_as_it_is(monkeypatch):
     assert GreedyCompletion()(job(lm), ids_of(lm, "She found.")) == ["She found."]
 
 
+def test_completion_never_adds_a_word_that_is_to_be_avoided():
+    lm = scripted(" The dog ran to the river.")
+    start = [lm.encode_after(" The dog")]
+    for avoid, text in (
+        ((), "The dog ran to the river."),
+        (("river",), "The dog"),
+        (("rive",), "The dog ran to the river."),
+    ):
+        problems = job(lm, examples=(Example(avoid=avoid),))
+        assert GreedyCompletion()(problems, start) == [text]
+
+
 def test_only_the_sentence_of_the_last_token_is_completed():
     lm = scripted(" She found an old letter. He went")
     assert GreedyCompletion()(job(lm), ids_of(lm, "It fell. She found")) == ["It fell. She found an old letter."]

@@ -78,14 +78,14 @@ class Beam:
                 start += len(beam)
             leftover = {row: beam for row, beam in beams.items() if row not in grown and not finished[row]}
             for row, beam in leftover.items():  # nothing could be added and nothing ended: keep what there is
-                finished[row] = beam
+                finished[row] = writer.spare(row // samples, beam)
             beams = grown
             if not beams:
                 break
             last = torch.tensor([h.ids[-1] for beam in beams.values() for h in beam], device=y.device)
             prefix = prefix.select(parents).append_ids(last)
         for row, beam in beams.items():
-            finished[row] = finished[row] or beam
+            finished[row] = finished[row] or writer.spare(row // samples, beam)
         return [list(hypothesis.ids) for hypothesis in self._choose(problems, finished)]
 
     def _choose(self, problems: Problems, finished: list[list[Hypothesis]]) -> list[Hypothesis]:
@@ -197,6 +197,16 @@ class _Writer:
             left = [len(ids) - read for ids in forms if word not in found and (read := _begun(new.ids, ids))]
             begun = max([begun, *(size - more for more in left)])
         return new._replace(met=len(found), covered=whole + begun)
+
+    def spare(self, example: int, beam: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Texts without an end, cut before a word to be avoided that more letters would have made another."""
+        spared = []
+        for hypothesis in beam:
+            ids, text = hypothesis.ids, hypothesis.text
+            while met(text, self.avoided[example]):
+                ids, text = ids[:-1], "".join(self.strings[token] for token in ids[:-1])
+            spared.append(self._judge(example, Hypothesis(ids, text, hypothesis.score)))
+        return spared
 
     def _slips(self, example: int, before: str, text: str) -> bool:
         """Whether a word to be avoided stands there for good: no letter can make another of it any more."""

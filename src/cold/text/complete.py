@@ -11,7 +11,7 @@ from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
 from cold.text import sentences
 from cold.text.problems import Problems
-from cold.text.words import words_of
+from cold.text.words import met, words_of
 
 Complete = Callable[[Problems, list[list[int]]], list[str]]  # problems and ids per row -> texts
 
@@ -20,7 +20,8 @@ Complete = Callable[[Problems, list[list[int]]], list[str]]  # problems and ids 
 class GreedyCompletion:
     """Greedy continuation of left text + y until the sentence is whole or `max_length` tokens are reached.
 
-    `no_repeat`: never write the same n tokens twice (0: as written, without that care).
+    `no_repeat`: never write the same n tokens twice (0: as written, without that care). A continuation with a word to
+    be avoided is dropped: y stays as it was written.
     """
 
     max_length: int = 40
@@ -29,7 +30,10 @@ class GreedyCompletion:
     def __call__(self, problems: Problems, ids: list[list[int]]) -> list[str]:
         samples = len(ids) // problems.story.examples
         lefts = [left for left in problems.story.left_ids for _ in range(samples)]
-        return [sentences.clean(t) for t in _continue(problems.lm, lefts, ids, self.max_length, self.no_repeat, True)]
+        texts = _continue(problems.lm, lefts, ids, self.max_length, self.no_repeat, True)
+        avoided = [example.avoid for example in problems.examples for _ in range(samples)]
+        slips = [bool(met(text, avoid)) for text, avoid in zip(texts, avoided, strict=True)]
+        return [sentences.clean(problems.lm.decode(ids[row]) if slips[row] else text) for row, text in enumerate(texts)]
 
 
 @dataclass(frozen=True)
