@@ -210,10 +210,8 @@ class _Writer:
 
     def _slips(self, example: int, before: str, text: str) -> bool:
         """Whether a word to be avoided stands there for good: no letter can make another of it any more."""
-        over = not text[len(before) :][:1].isalnum()
-        return bool(met(before if over else "", self.avoided[example])) or (
-            _ends(text) and bool(met(text, self.avoided[example]))
-        )
+        avoided, word_over = self.avoided[example], not text[len(before) :][:1].isalnum()
+        return bool((word_over and met(before, avoided)) or (_ends(text) and met(text, avoided)))
 
     def _echoes(self, example: int, ids: tuple[int, ...]) -> list[int]:
         """Tokens that would copy too long a piece of the left text."""
