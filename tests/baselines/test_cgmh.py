@@ -4,16 +4,15 @@ import pytest
 import torch
 from test_metropolis import TOKENS, Tables, agrees, every_state, is_irreducible, keeps, target, transition
 
-from cold.baselines import likelihoods
 from cold.baselines.base import Baseline
 from cold.baselines.cgmh import CGMH, NOTHING, RELEASED, REPLACE, RESIZE, Replace, Resize, best_text, sentences_of
 from cold.baselines.draws import Seeded
-from cold.baselines.likelihoods import next_logits
 from cold.baselines.metropolis import Around, Fill, Mixture, Stay, acceptance, outcomes, run, walk
 from cold.baselines.proposals import Gap, Product
 from cold.errors import ColdError
+from cold.lm import score
 from cold.lm.prefix import Prefix
-from cold.lm.score import log_likelihood
+from cold.lm.score import log_likelihood, next_logits
 from cold.recipes import preset
 from cold.tasks import examples
 from cold.text.words import met, word_ids
@@ -136,10 +135,10 @@ def test_texts_with_a_common_beginning_score_as_one_by_one():
     assert world.score(rows, states) == pytest.approx(alone, abs=1e-4)
 
 
-@pytest.mark.parametrize("room", [likelihoods.ON_CPU, 1], ids=["together", "one by one"])
+@pytest.mark.parametrize("room", [score.ON_CPU, 1], ids=["together", "one by one"])
 @pytest.mark.parametrize("arch", ["llama", "gemma"])
 def test_a_family_that_differs_in_one_token_scores_as_its_members_do(arch, room, monkeypatch):
-    monkeypatch.setattr(likelihoods, "ON_CPU", room)
+    monkeypatch.setattr(score, "ON_CPU", room)
     world = sentences_of(small_problems(tiny_lm(arch=arch)), None, None, 4, 4)
     (glued,) = tiny_lm().encode("s")
     rows = [0, 1, 3]

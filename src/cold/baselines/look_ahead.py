@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from cold.baselines.hypotheses import Beams, Task
-from cold.baselines.likelihoods import likelihoods
 from cold.lm.prefix import Prefix
+from cold.lm.score import likelihoods
 from cold.tasks.many import device_memory
 from cold.text.clauses import Phrase
 

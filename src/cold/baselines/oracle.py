@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from cold.baselines.draws import NEVER, Nearby
-from cold.baselines.likelihoods import Gapped, fillings, likelihoods
 from cold.baselines.metropolis import Around, Fill, Oracle, State
 from cold.baselines.proposals import Gap, Proposer
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
+from cold.lm.score import Gapped, fillings, likelihoods
 from cold.soft import pad
 from cold.text.beam import unwritable
 

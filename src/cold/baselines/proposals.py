@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from cold.baselines.likelihoods import likelihoods, next_logits
 from cold.errors import ColdError
 from cold.lm import bundled, catalog
 from cold.lm.context import Context
@@ -19,6 +18,7 @@ from cold.lm.load import choose_device, find_folder, read_masked
 from cold.lm.masked import logits_at
 from cold.lm.model import LanguageModel
 from cold.lm.prefix import Prefix
+from cold.lm.score import likelihoods, next_logits
 from cold.soft import pad
 
 TOGETHER = 128  # texts that a masked LM reads at once
