@@ -115,7 +115,7 @@ def test_a_text_longer_than_the_window_is_read(folder) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("no-such-model", "there is no masked model 'no-such-model': use a folder"),
+        ("no-such-model", "there is no masked model 'no-such-model': use mini-masked, a folder"),
         ("mini", "there is no masked model 'mini'"),
         ("no/such/folder", "there is no model 'no/such/folder'"),
     ],

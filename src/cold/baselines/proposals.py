@@ -155,7 +155,8 @@ def load_masked(name: str, device: str = "auto") -> MaskedModel:
     else:
         if "/" not in name and not Path(name).is_dir():
             raise ColdError(
-                f"there is no masked model {name!r}: use a folder, or a hub id such as distilbert/distilroberta-base"
+                f"there is no masked model {name!r}: use {bundled.MASKED}, a folder, or a hub id such as "
+                "distilbert/distilroberta-base"
             )
         folder = find_folder(name)
         model, tokenizer = read_masked(str(folder or name))

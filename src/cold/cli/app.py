@@ -115,8 +115,8 @@ def run(
     masked: Annotated[
         str | None,
         typer.Option(
-            help="With cgmh, tsmh or mix-and-match: the masked LM that says what fits a gap (a folder or a hub "
-            "id, of the vocabulary of --model); none: the left-to-right and the right-to-left LM together."
+            help="With cgmh, tsmh or mix-and-match: the masked LM that says what fits a gap (mini-masked for smollm2, "
+            "a folder or a hub id, of the vocabulary of --model); none: the LMs of both directions together."
         ),
     ] = None,
     preset: Preset = "fast",

@@ -1,4 +1,4 @@
-"""The models that come with the package: `mini` reads left to right, `mini-reverse` right to left, over one table."""
+"""The models that come with the package: `mini`, `mini-reverse` (right to left), `mini-masked` (both ways)."""
 
 from __future__ import annotations
 
