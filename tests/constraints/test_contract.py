@@ -14,9 +14,24 @@ from typing import NamedTuple
 import pytest
 import torch
 from torch import Tensor
+from transformers import LlamaConfig, LlamaForSequenceClassification
 
 import cold
-from cold.constraints import Constraint, Fluency, Function, Future, Keywords, Similarity, mean
+from cold.constraints import (
+    At,
+    Classifier,
+    Constraint,
+    Count,
+    Ends,
+    Fluency,
+    Function,
+    Future,
+    Keywords,
+    Meaning,
+    Similarity,
+    mean,
+    train_probe,
+)  # fmt: skip
 from cold.constraints.fluency import ECHO
 from cold.lm import Context, LanguageModel
 from cold.lm.prefix import Prefix
@@ -61,6 +76,7 @@ class Case(NamedTuple):
     build: Callable[[Sequence[int]], Constraint]  # for the given examples
     satisfying: Callable[[Constraint, Sequence[int]], list[list[int]]]  # one text of LENGTH tokens per example
     gradient: float = 1.0  # of the true gradient, how much is asked for
+    everywhere: bool = True  # whether every position matters
 
 
 # -- texts that satisfy -----------------------------------------------------------------------------------------
@@ -106,6 +122,28 @@ CAUSES = [LM.encode(sentence)[:LENGTH] for sentence in TEXTS]
 EFFECTS = [continuation([0, *LM.encode(LEFT[i]), *CAUSES[i]], LM, 2 + i) for i in range(4)]
 NEAR = [continuation([*LM.encode(LEFT[i])[-1:], *CAUSES[i]], LM, 2 + i) for i in range(4)]  # sees one token of the left
 BEFORE = [continuation([0, *CAUSES[i][::-1]], BACK, 5 - i)[::-1] for i in range(4)]
+
+# -- classifiers ------------------------------------------------------------------------------------------------
+
+ANIMALS = {"animals": [" dog", " cat", " horse"], "things": [" river", " door", " table"]}
+
+
+def classifier() -> LlamaForSequenceClassification:
+    """Random, over the LM's vocabulary; its last token decides."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    labels = {0: "dull", 1: "bright"}
+    config = LlamaConfig(vocab_size=LM.vocab, pad_token_id=0, id2label=labels, initializer_range=0.5, **sizes)
+    return LlamaForSequenceClassification(config).double()
+
+
+def brightest(constraint: Classifier, examples: Sequence[int]) -> list[list[int]]:
+    """The best of a thousand random texts."""
+    texts = torch.randint(257, LM.vocab, (1000, LENGTH), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        said = constraint.model(input_ids=texts).logits.log_softmax(-1)[:, 1]
+    return [texts[int(said.argmax())].tolist()] * len(examples)
+
 
 # -- the table --------------------------------------------------------------------------------------------------
 
@@ -154,6 +192,24 @@ CASES = {
     "keywords": Case(lambda e: Keywords(words(e)), mentioned),
     "keywords, any form": Case(lambda e: Keywords([[[ids, ids[::-1]] for ids in row] for row in words(e)]), mentioned),
     "keywords, sharp": Case(lambda e: Keywords(words(e), sharpness=5.0), mentioned),
+    "count, at least": Case(lambda e: Count(words([1])[0], at_least=1), lambda c, e: mentioned(c, [1]) * len(e)),
+    "count, exactly": Case(lambda e: Count(words([1])[0], 2, 2), lambda c, e: mentioned(c, [1]) * len(e)),
+    "count, at most": Case(
+        lambda e: Count([[i] for i in range(1, 200)], at_most=0), lambda c, e: [LM.encode(" the") * LENGTH] * len(e)
+    ),
+    "at": Case(
+        lambda e: At(LM.encode(" dog"), place=-1),
+        lambda c, e: [(LM.encode(".") * LENGTH + LM.encode(" dog"))[-LENGTH:]] * len(e),
+        everywhere=False,
+    ),
+    "ends": Case(
+        lambda e: Ends(LM.encode("."), 4, LENGTH), lambda c, e: [[300, 301, 302, *LM.encode("."), 303]] * len(e)
+    ),
+    "meaning": Case(lambda e: Meaning(LM, targets(e)), spelled),
+    "probe": Case(
+        lambda e: train_probe(LM, ANIMALS), lambda c, e: [LM.encode(" dog cat horse dog cat")[:LENGTH]] * len(e)
+    ),
+    "classifier": Case(lambda e: Classifier(classifier(), "bright"), brightest),
     "function": Case(
         lambda e: Function(lambda y: y.log_probs[:, :, 0].logsumexp(1), name="ends"),
         lambda c, e: [[5, 6, 0, 7, 8]] * len(e),
@@ -207,7 +263,8 @@ def test_there_is_one_finite_number_per_row(case):
 def test_every_position_feels_a_finite_pull(case):
     gradient = evaluate(case.build([0, 1, 2]), soft(3), [0, 1, 2]).gradient
     assert torch.isfinite(gradient).all()
-    assert (gradient.abs().sum(-1) > 0).all()
+    felt = gradient.abs().sum(-1) > 0
+    assert felt.all() if case.everywhere else felt.any(1).all()
 
 
 @every_case

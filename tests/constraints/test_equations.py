@@ -12,7 +12,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
+from cold.constraints import (
+    At,
+    Constraint,
+    Count,
+    Ends,
+    Energy,
+    Fluency,
+    Function,
+    Future,
+    Keywords,
+    Meaning,
+    Similarity,
+    mean,
+    total,
+)  # fmt: skip
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
 from cold.lm.candidates import Candidates
@@ -514,3 +528,81 @@ def test_a_sum_and_a_mean_leave_masked_tokens_out():
     values, mask = torch.tensor([[1.0, 2.0, 6.0], [4.0, 5.0, 9.0]]), torch.tensor([[1, 1, 1], [1, 0, 0]])
     assert total(values, mask).tolist() == [9, 4]
     assert mean(values, mask).tolist() == [3, 4]
+
+
+# -- counts, places, ends ------------------------------------------------------------------------------------------
+
+# Token 1 with probability 1/4, 1/2 and 1/4 at three positions.
+THREE = [[1 / 2, 1 / 4, 1 / 4], [1 / 4, 1 / 2, 1 / 4], [1 / 4, 1 / 4, 1 / 2]]
+ABSENT = 3 / 4 * 1 / 2 * 3 / 4  # 9/32
+ONCE = 1 / 4 * 1 / 2 * 3 / 4 + 3 / 4 * 1 / 2 * 3 / 4 + 3 / 4 * 1 / 2 * 1 / 4  # 15/32
+
+
+def score_of(constraint: Constraint, *rows: list[list[float]]) -> list[float]:
+    y = soft(*rows)
+    return constraint.score(SoftSequence(y), {}, Noise([0] * len(rows), 0)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "probability"),
+    [
+        ({"at_most": 0}, ABSENT),
+        ({"at_least": 1}, 1 - ABSENT),
+        ({"at_least": 1, "at_most": 1}, ONCE),
+        ({"at_least": 2}, 1 - ABSENT - ONCE),
+        ({"at_least": 0, "at_most": 3}, 1.0),
+    ],
+)
+def test_a_count_is_poisson_binomial(bounds, probability):
+    assert score_of(Count([[1]], **bounds), THREE) == pytest.approx([math.log(probability)], abs=1e-6)
+
+
+def test_a_second_time_adds_nothing_and_a_third_takes_away():
+    often = [[[0.01, 0.98, 0.01]] * n + [[0.98, 0.01, 0.01]] * (3 - n) for n in range(4)]
+    found = score_of(Count([[1]], at_least=1, at_most=2), *often)
+    assert found[1] == pytest.approx(0, abs=0.05)
+    assert found[2] == pytest.approx(0, abs=0.05)
+    assert max(found[0], found[3]) < -2
+
+
+def test_a_word_of_two_tokens_counts_where_both_stand():
+    begins = [1 / 4 * 1 / 4, 1 / 2 * 1 / 2]  # token 1 then token 2, at the first and the second place
+    assert score_of(Count([[1, 2]], at_most=0), THREE) == pytest.approx([sum(math.log(1 - p) for p in begins)])
+
+
+def test_a_word_at_a_place():
+    assert score_of(At([1]), THREE) == pytest.approx([math.log(1 / 4)])
+    assert score_of(At([1, 2], place=-1), THREE) == pytest.approx([math.log(1 / 2)])  # 1/2 and 1/2, in the mean
+
+
+def test_the_first_end_is_the_one_that_counts():
+    # token 2 ends a sentence: 1/4, 1/4, 1/2
+    first, second, third = 1 / 4, 3 / 4 * 1 / 4, 3 / 4 * 3 / 4 * 1 / 2
+    assert score_of(Ends([2], 1, 1), THREE) == pytest.approx([math.log(first)], abs=1e-5)
+    assert score_of(Ends([2], 2, 3), THREE) == pytest.approx([math.log(second + third)], abs=1e-5)
+    assert score_of(Ends([2], 3, 9), THREE) == pytest.approx([math.log(third)], abs=1e-5)
+
+
+def test_meaning_is_the_cosine_of_centred_means():
+    # Embeddings are the identity: less their mean (1/3, 1/3, 1/3), the text (1/3, 1/3, 1/3) has none, and (1/2, 1/4,
+    # 1/4) points where token 0 does.
+    found = score_of(Meaning(FORWARD, [[0]]), [[1 / 2, 1 / 4, 1 / 4]], [[1 / 4, 1 / 2, 1 / 4]])
+    assert found == pytest.approx([1.0, -0.5], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: Count([[1]]), "term 'count' asks for nothing: give at_least, at_most or both"),
+        (lambda: Count([[]], at_most=0), "term 'count': a word is missing or empty"),
+        (lambda: Count([[1]], 2, 1), "at least 2 and at most 1 is no range"),
+        (lambda: Ends([2], 3, 2), "from 3 to 2"),
+        (lambda: Meaning(FORWARD, [[]]), "term 'meaning': a target is empty"),
+        (lambda: (1.0 * At([1, 1], place=2)).bind(1, 3), "2 tokens at place 2 do not fit into 3"),
+        (lambda: (1.0 * Count([[1]], at_least=4)).bind(1, 3), "asks for 4 words in 3 tokens"),
+        (lambda: (1.0 * Ends([2], 4, 5)).bind(1, 3), "ends after 4 tokens, and there are 3"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(make, line):
+    with pytest.raises(ColdError, match=line):
+        make()

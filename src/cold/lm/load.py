@@ -115,6 +115,18 @@ def read_masked(source: str) -> tuple[Any, Any]:
     return _read(source, torch.float32, "AutoModelForMaskedLM")
 
 
+def load_classifier(source: str, lm: LanguageModel) -> Any:
+    """A sequence classifier in fp32 where the LM is; it must call every token by the LM's number."""
+    folder = find_folder(source)
+    model, tokenizer = _read(str(folder or source), torch.float32, "AutoModelForSequenceClassification")
+    text = "A small dog ran to the river, and then it slept."
+    if tokenizer.encode(text, add_special_tokens=False) != lm.encode(text):
+        raise ColdError(
+            f"the classifier {source!r} has another vocabulary than {lm.name!r}: take one that was trained from it"
+        )
+    return model.to(lm.device).eval().requires_grad_(False)
+
+
 def _read(source: str, dtype: torch.dtype, kind: str) -> tuple[Any, Any]:
     """safetensors only, and never code from a repository. `kind`: a class of transformers."""
     import transformers
