@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForSequenceClassification
 
 from cold import decoder
 from cold.constraints import Fluency, Function
@@ -18,7 +19,7 @@ from cold.tasks import abductive, counterfactual, decode, examples, lexical, sam
 from cold.text import select
 from cold.text.problems import Example, Problems
 from small import small_decoder, small_problems
-from tiny import VOCAB, tiny_lm
+from tiny import VOCAB, tiny_lm, tiny_tokenizer
 
 SEEDS = [row_seed(0, i) for i in range(4)]
 EXAMPLES = {
@@ -374,6 +375,19 @@ def test_a_short_recipe_runs_with_the_default_stages():
             ("my.toml: sampler.noise", "'pink'", "staircase"),
         ),
         ("[texts]", "[select]\nrule = 'luck'\n[texts]", ("my.toml: select", "no selection rule 'luck'", "energy")),
+        ("[texts]", "[select]\nrule = 'energy'\nluck = 1\n[texts]", ("my.toml: select", "no key 'luck'", "agreement")),
+        ("[texts]", "[select]\nrule = 'lexical'\nagreement = 1\n[texts]", ("my.toml: select", 'for rule = "energy"')),
+        ("[texts]", "[select]\nrule = 'energy'\nagreement = 'x'\n[texts]", ("my.toml: select", "agreement is 'x'")),
+        (
+            "[texts]",
+            "[select]\nrule = 'energy'\nweights = 1\n[texts]",
+            ("my.toml: select.weights is 1", "fluency = 1.0"),
+        ),
+        (
+            "[texts]",
+            "[select]\nrule = 'energy'\nweights = {flow = 1}\n[texts]",
+            ("my.toml: select.weights", "no term 'flow'", "fluency, keywords"),
+        ),
         ('kind = "fluency"', 'kind = "no_such_module:f"', ("my.toml: terms[0]", "'no_such_module:f' cannot be")),
         ('kind = "fluency"', 'kind = "math:no_such"', ("my.toml: terms[0]", "'math:no_such' cannot be")),
         ('kind = "fluency"', 'kind = "math:pi"', ("my.toml: terms[0]", "'math:pi' is not a function")),
@@ -384,6 +398,46 @@ def test_a_mistake_in_a_recipe_is_named_with_its_place(old, new, says):
     message = refusal(RECIPE.replace(old, new, 1))
     for part in says:
         assert part in message
+
+
+def test_the_weights_of_the_selection_are_not_those_of_the_energy():
+    more = RECIPE + "\n[select]\nrule = 'energy'\nweights = { keywords = 3.0 }\nagreement = 0.5\n"
+    (decoding,) = run_recipe(more)
+    for found in decoding.samples:
+        assert found.selection["energy"] == pytest.approx(-3 * found.terms["keywords"].text)
+        fluency, keywords = (found.terms[name].text for name in ("fluency", "keywords"))
+        assert found.energy == pytest.approx(-0.5 * fluency - keywords)
+    cut = Recipe.parse(more, "my.toml").without(["keywords"])
+    assert build(cut, LM, None).decoder.weights is None
+
+
+KINDS = {
+    "count": "words = ['river', 'door']\nat_most = 1",
+    "at": "word = 'The'",
+    "ends": "at_least = 3\nat_most = 5",
+    "meaning": "target = '{right}'",
+    "probe": "examples = { wet = ['river', 'water'], dry = ['door', 'house'] }\nlabel = 'dry'",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_term_can_be_written_in_a_recipe(kind):
+    (decoding,) = run_recipe(f"{RECIPE}\n[[terms]]\nkind = '{kind}'\nweight = 0.5\n{KINDS[kind]}\n")
+    assert list(decoding.best.terms) == ["fluency", "keywords", kind]
+    assert all(math.isfinite(score) for score in decoding.best.terms[kind])
+
+
+def test_a_classifier_over_the_same_vocabulary_is_a_term(tmp_path):
+    config = LlamaConfig(
+        vocab_size=VOCAB, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        pad_token_id=0, id2label={0: "dull", 1: "bright"},
+    )  # fmt: skip
+    LlamaForSequenceClassification(config).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    term = f"{RECIPE}\n[[terms]]\nkind = 'classifier'\nweight = 1\nmodel = '{tmp_path}'\nlabel = "
+    (decoding,) = run_recipe(term + "'bright'\n")
+    assert decoding.best.terms["classifier"].text < 0
+    assert "there is no label 'loud': use dull, bright" in refusal(term + "'loud'\n")
 
 
 def test_a_recipe_that_cannot_be_read_is_refused(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,6 +65,7 @@ class Decoder:
     discretize: Discretize
     complete: Complete
     rule: Rule
+    weights: Mapping[str, float] | None = None  # of the terms, for the rule: to choose is not to sample
     watch: int = 0  # every so many steps the chain is looked at closely, at a price; see sampling/run.py
 
     def __call__(self, problems: Problems, seeds: Sequence[int]) -> list[Decoding]:
@@ -102,7 +103,8 @@ class Decoder:
         for number, example in enumerate(problems.examples):
             rows = range(number * samples, (number + 1) * samples)
             energies = [_energy(problems, hard[row]) for row in rows]
-            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], energies)
+            judged = [_energy(problems, hard[row], self.weights) for row in rows]
+            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], judged)
             found = [
                 Sample(
                     texts[row],
@@ -153,8 +155,11 @@ def _evaluate(problems: Problems, y: Tensor, seeds: Sequence[int]) -> list[list[
     return scores
 
 
-def _energy(problems: Problems, scores: Sequence[float]) -> float:
-    return -sum(weight * score for weight, score in zip(problems.energy.weights, scores, strict=True))
+def _energy(problems: Problems, scores: Sequence[float], weights: Mapping[str, float] | None = None) -> float:
+    """The sum of the terms, with their own weights or with those given; a term without a weight does not count."""
+    energy = problems.energy
+    own = energy.weights if weights is None else [weights.get(name, 0.0) for name in energy.names]
+    return -sum(weight * score for weight, score in zip(own, scores, strict=True) if weight)
 
 
 def _terms(problems: Problems, soft: Sequence[float], hard: Sequence[float]) -> dict[str, Score]:

@@ -367,6 +367,29 @@ def test_the_energy_rule_takes_the_lowest_energy_and_puts_last_what_has_none():
     assert select.by_energy(tiny_lm(), Example(), list("abcde"), energies).order == [2, 1, 4, 0, 3]
 
 
+def test_agreement_favours_what_most_samples_say():
+    texts = ["She saw a dog.", "She saw a dog there.", "A dog bit.", "Completely other words."]
+    ranking = select.by_agreement(1.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6])
+    first = [8 / 9, 4 / 7, 0.0]  # 2 c / (n + m): four of 4 + 5 words, two of 4 + 3, none
+    assert ranking.scores[0] == {"energy": 0.0, "agreement": pytest.approx(sum(first) / 3)}
+    assert ranking.order == [3, 0, 1, 2]  # -0.6, -0.487, -0.463, -0.357
+    assert select.by_agreement(2.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6]).order == [0, 1, 2, 3]
+    assert select.by_agreement(2.0)(tiny_lm(), Example(), ["A dog."], [0.5]).scores == [{"energy": 0.5, "agreement": 0}]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("He sat down, He was tired.", True),
+        ("He walks alone He loves it.", True),
+        ('He said, "The dog ran."', False),
+        ("The dog saw Anna and I ran.", False),
+    ],
+)
+def test_two_sentences_in_one_are_seen(text, found):
+    assert sentences.runs_on(text) == found
+
+
 LOOP = "The dog ran to the dog ran to."
 CASES = ["The dog ran home.", "A dog ran", "The cat ran home.", "Dog.", LOOP]
 

@@ -7,16 +7,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
+from cold.constraints import (
+    At,
+    Classifier,
+    Constraint,
+    Count,
+    Ends,
+    Energy,
+    Fluency,
+    Function,
+    Future,
+    Keywords,
+    Meaning,
+    Probe,
+    Similarity,
+    mean,
+    total,
+    train_probe,
+)
 from cold.decoder import Decoder
 from cold.errors import ColdError
-from cold.lm.context import Context
+from cold.lm.context import Context, inner_ids
+from cold.lm.load import load_classifier
 from cold.lm.model import LanguageModel
 from cold.recipes.check import Table, call, find_function, take
 from cold.recipes.recipe import Recipe
 from cold.sampling import schedules
 from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
+from cold.text.beam import TERMINATORS
 from cold.text.problems import Example, Problems
 from cold.text.words import check_fits, content_words, form_ids, forms
 
@@ -25,6 +44,12 @@ TERMS: dict[str, type[Constraint]] = {
     "future": Future,
     "similarity": Similarity,
     "keywords": Keywords,
+    "count": Count,
+    "at": At,
+    "ends": Ends,
+    "meaning": Meaning,
+    "probe": Probe,
+    "classifier": Classifier,
 }
 STAGES: dict[str, dict[str, Callable[..., Any]]] = {
     "initialize": {
@@ -54,6 +79,7 @@ RULES: dict[str, select.Rule] = {
     "lexical": select.lexical,
     "energy": select.by_energy,
 }
+CHOICE = {"rule", "careful", "weights", "agreement"}
 REDUCTIONS = {"sum": total, "mean": mean}
 
 
@@ -113,9 +139,7 @@ class _Maker:
         energy, notes = Energy(()), []
         for number, table in enumerate(self.recipe.terms):
             place = self._place(f"terms[{number}]")
-            weight = take(table, "weight", place)
-            if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise ColdError(f"{place}: weight is {weight!r}: give a number")
+            weight = _number(take(table, "weight", place), f"{place}: weight")
             rest = {k: v for k, v in table.items() if k not in ("weight", "kind")}
             kind = str(take(table, "kind", place))
             name = str(rest.get("name", kind))
@@ -147,6 +171,7 @@ class _Maker:
             self._stage("discretize", guard),
             self._stage("complete", recipe.complete),
             self._rule(recipe.select),
+            self._weights(recipe.select),
         )
 
     # -- parts -----------------------------------------------------------------------------------------------
@@ -179,13 +204,27 @@ class _Maker:
             if table["reduction"] not in REDUCTIONS:
                 raise ColdError(f"{place}: reduction is {table['reduction']!r}: use sum or mean")
             table["reduction"] = REDUCTIONS[table["reduction"]]
-        if kind == "similarity":
+        if kind in ("similarity", "meaning"):
             target = str(take(table, "target", place))
             table = {k: v for k, v in table.items() if k != "target"}
             table["targets"] = [self._ids(target, example) for example in self.examples]
         if kind == "keywords":
             words = take(table, "words", place)
             table["words"] = [[self._forms(w) for w in self._words(words, e, place)] for e in self.examples]
+        if kind == "count":
+            words = self._words(take(table, "words", place), self.examples[0], place)
+            table["words"] = [ids for word in words for ids in form_ids(self.lm, word)]
+        if kind == "at":
+            table["word"] = self._word_at(str(take(table, "word", place)), table.get("place", 0))
+        if kind == "ends":
+            table["tokens"] = [n for n, text in enumerate(self.lm.token_strings) if text in TERMINATORS]
+        if kind == "meaning":
+            table["lm"] = self.lm
+        if kind == "probe":
+            probe = train_probe(self.lm, take(table, "examples", place), name=str(table.get("name", kind)))
+            return probe.wants(str(table.get("label", probe.label)))
+        if kind == "classifier":
+            table["model"] = load_classifier(str(take(table, "model", place)), self.lm)
         term: Constraint = call(TERMS[kind], table, place)
         return term
 
@@ -221,13 +260,29 @@ class _Maker:
 
     def _rule(self, table: Table) -> select.Rule:
         place = self._place("select")
-        for key in table:
-            if key not in ("rule", "careful"):
-                raise ColdError(f"{place}: there is no key {key!r}: use rule, careful")
+        if wrong := [key for key in table if key not in CHOICE]:
+            raise ColdError(f"{place}: there is no key {wrong[0]!r}: use {', '.join(sorted(CHOICE))}")
         name = take(table, "rule", place)
         if name not in RULES:
             raise ColdError(f"{place}: there is no selection rule {name!r}: use {', '.join(RULES)}")
-        return select.careful(RULES[name]) if table.get("careful") else RULES[name]
+        if name != "energy" and (wrong := [key for key in ("weights", "agreement") if key in table]):
+            raise ColdError(f'{place}: {wrong[0]} is for rule = "energy", and the rule is {name!r}')
+        rule = (
+            select.by_agreement(_number(table["agreement"], f"{place}: agreement"))
+            if "agreement" in table
+            else RULES[name]
+        )
+        return select.careful(rule) if table.get("careful") else rule
+
+    def _weights(self, table: Table) -> dict[str, float] | None:
+        place = f"{self._place('select')}.weights"
+        if "weights" not in table:
+            return None
+        if not isinstance(table["weights"], dict):
+            raise ColdError(f"{place} is {table['weights']!r}: write weights = {{ fluency = 1.0 }}")
+        if wrong := [name for name in table["weights"] if name not in self.recipe.term_names]:
+            raise ColdError(f"{place}: there is no term {wrong[0]!r}: there are {', '.join(self.recipe.term_names)}")
+        return {name: _number(weight, place) for name, weight in table["weights"].items()}
 
     # -- texts -----------------------------------------------------------------------------------------------
 
@@ -258,9 +313,20 @@ class _Maker:
         """Those that fit into the sequence."""
         return [ids for ids in form_ids(self.lm, word) if len(ids) <= self.recipe.length]
 
+    def _word_at(self, word: str, place: int) -> list[int]:
+        """At the start as it opens a line or follows a text, elsewhere behind a space."""
+        left = self.story().left_texts[0]
+        return inner_ids(self.lm, left, word) if place == 0 else self.lm.encode_after(" " + word)
+
     def _ids(self, template: str, example: Example) -> list[int]:
         text = self._fill(template, example, "target").strip()
         return self.lm.encode_after(" " + text) if text else []
 
     def _place(self, where: str) -> str:
         return f"{self.recipe.source}: {where}"
+
+
+def _number(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ColdError(f"{place} is {value!r}: give a number")
+    return value

@@ -86,7 +86,11 @@ class Recipe:
         for name in names:
             if name not in known:
                 raise ColdError(f"{self.source} has no term {name!r}: it has {', '.join(known)}")
-        return replace(self, terms=[t for t, name in zip(self.terms, known, strict=True) if name not in names])
+        weights = {name: w for name, w in dict(self.select.get("weights", {})).items() if name not in names}
+        choice = {key: value for key, value in self.select.items() if key != "weights"}
+        choice |= {"weights": weights} if weights else {}
+        terms = [t for t, name in zip(self.terms, known, strict=True) if name not in names]
+        return replace(self, terms=terms, select=choice)
 
     @property
     def reads_reverse(self) -> bool:

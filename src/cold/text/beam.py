@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from cold.lm.context import starts_line
 from cold.lm.model import LanguageModel
-from cold.lm.score import log_likelihood
+from cold.lm.score import likelihoods
 from cold.text import sentences
 from cold.text.complete import repeats
 from cold.text.problems import Problems
@@ -25,7 +26,8 @@ class Hypothesis(NamedTuple):
     text: str = ""
     score: float = 0.0
     met: int = 0  # required words that stand in the text
-    covered: int = 0  # their tokens, with those of a word that is half written: what decides the bank
+    whole: int = 0  # their tokens
+    covered: int = 0  # and those of a word that is half written: what decides the bank
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,12 @@ class Beam:
 
     `width` hypotheses a row are shared by the banks; each offers the LM's `top` tokens and the next token of every
     required word. `floor` is the least that the soft sequence can say of a token, so that it advises but never
-    forbids; `blur` lets a token it planned for one position also count at the next ones. Of the `finalists` the one
-    is taken that the LM likes best together with the text on the right, where there is one. A word of several forms is
-    required in any of them; a word to be avoided is never written. No `no_repeat` tokens in a row come twice, and no
-    `echo` tokens in a row are copied from the left text (a list of words is no sentence).
+    forbids; `blur` lets a token it planned for one position also count at the next ones. The best mean score wins among
+    sentences of `least` words and more. Where a text follows, the best `finalists` of every length are read once more,
+    without the soft sequence, and the one wins whose own tokens and those that follow are likeliest, each in the mean:
+    otherwise the longer of both would decide alone. A word of several forms is required in any of them; a word to be
+    avoided is never written. No `no_repeat` tokens in a row come twice, and no `echo` tokens in a row are copied from
+    the left text (a list of words is no sentence).
     """
 
     width: int = 12
@@ -47,7 +51,8 @@ class Beam:
     floor: float = -8.0
     max_length: int = 28
     no_repeat: int = 3
-    finalists: int = 6
+    finalists: int = 2
+    least: int = 3
     echo: int = 4
 
     @torch.no_grad()
@@ -89,18 +94,36 @@ class Beam:
         return [list(hypothesis.ids) for hypothesis in self._choose(problems, finished)]
 
     def _choose(self, problems: Problems, finished: list[list[Hypothesis]]) -> list[Hypothesis]:
-        """The best of each row's finalists: by merit, or, with a text on the right, as the LM reads it all."""
-        best = [_finalists(found, self.finalists) for found in finished]
+        """The best sentence of each row: by merit, or, with a text on the right, as the LM reads both."""
         rights = problems.story.right_ids
         if not any(rights):
-            return [found[0] for found in best]
-        samples = len(best) // len(rights)
-        flat = [(row, h) for row, found in enumerate(best) for h in found]
-        lefts = problems.story.prefix.select([row // samples for row, _ in flat])
-        texts = [[*h.ids, *rights[row // samples]] for row, h in flat]
-        joint = log_likelihood(lefts, texts).tolist()
-        scored = [(row, score / len(text), h) for (row, h), score, text in zip(flat, joint, texts, strict=True)]
-        return [max((s, h) for r, s, h in scored if r == row)[1] for row in range(len(best))]
+            return [max(found, key=self._merit) for found in finished]
+        samples = len(finished) // len(rights)
+        flat = [(row, h) for row, found in enumerate(finished) for h in self._finalists(found)]
+        index = [row // samples for row, _ in flat]
+        own = likelihoods(problems.story.prefix, index, [h.ids for _, h in flat]).tolist()
+        both = likelihoods(
+            problems.story.prefix, index, [(*h.ids, *rights[row // samples]) for row, h in flat]
+        ).tolist()
+        best: dict[int, tuple[float, Hypothesis]] = {}
+        for (row, h), alone, joint in zip(flat, own, both, strict=True):
+            score = alone / max(len(h.ids), 1) + (joint - alone) / max(len(rights[row // samples]), 1)
+            best[row] = max(best.get(row, (score, h)), (score, h))
+        return [best[row][1] for row in range(len(finished))]
+
+    def _finalists(self, found: list[Hypothesis]) -> list[Hypothesis]:
+        """The best of every length; only those that are as much of a sentence with all words as the very best."""
+        ranked = sorted(found, key=self._merit, reverse=True)
+        alike = [h for h in ranked if self._merit(h)[:-1] == self._merit(ranked[0])[:-1]]
+        lengths: dict[int, list[Hypothesis]] = {}
+        for hypothesis in alike:
+            lengths.setdefault(len(hypothesis.ids), []).append(hypothesis)
+        return [hypothesis for those in lengths.values() for hypothesis in those[: self.finalists]]
+
+    def _merit(self, hypothesis: Hypothesis) -> tuple[int, bool, bool, float]:
+        """More words first, then a sound sentence, not too short, then the mean score per token."""
+        sound, words = _look(hypothesis.text)
+        return hypothesis.met, sound, words >= self.least, hypothesis.score / max(len(hypothesis.ids), 1)
 
     def _advice(self, y: Tensor) -> Tensor:
         """trust * log of the soft sequence's distributions, blurred over neighbouring positions."""
@@ -111,18 +134,6 @@ class Beam:
         return self.trust * ((probs + self.blur * near) / (1 + 2 * self.blur)).log().clamp(min=self.floor)
 
 
-def _finalists(found: list[Hypothesis], count: int) -> list[Hypothesis]:
-    """The best by merit, and only those that hold as many words and loop as little as the very best."""
-    ranked = sorted(found, key=_merit, reverse=True)[:count]
-    return [hypothesis for hypothesis in ranked if _merit(hypothesis)[:2] == _merit(ranked[0])[:2]]
-
-
-def _merit(hypothesis: Hypothesis) -> tuple[int, bool, float]:
-    """More words first, then no loop, then the mean score per token."""
-    loops = sentences.has_loop(hypothesis.text)
-    return hypothesis.met, not loops, hypothesis.score / max(len(hypothesis.ids), 1)
-
-
 class _Writer:
     """What all rows share while they are written: the LM's strings, what is never written, the words required."""
 
@@ -131,6 +142,8 @@ class _Writer:
         self.beam, self.strings = beam, lm.token_strings
         self.never = lm.banned | unwritable(lm)
         self.stop = lm.encode("a.")[-1]
+        self.ends = [_ends(text) for text in lm.token_strings]
+        self.every_length = any(problems.story.right_ids)
         self.lefts = problems.story.left_ids
         self.required = [example.words for example in problems.examples]
         self.avoided = [example.avoid for example in problems.examples]
@@ -158,33 +171,38 @@ class _Writer:
         self, example: int, beam: Sequence[Hypothesis], offered: Sequence[dict[int, float]]
     ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
         """The best continuations of one row, with the index of their parent, and the sentences that ended."""
-        banks: dict[int, list[tuple[int, Hypothesis]]] = {}
-        done: list[Hypothesis] = []
+        offered_all = []
         for parent, (old, offers) in enumerate(zip(beam, offered, strict=True)):
             for token in [*repeats(old.ids, self.beam.no_repeat), *self._echoes(example, old.ids)]:
                 offers.pop(token, None)
-            for token, value in offers.items():
-                if value == -float("inf"):
-                    continue
-                text = old.text + self.strings[token]
-                if self.avoided[example] and self._slips(example, old.text, text):
-                    continue
-                new = self._judge(example, Hypothesis((*old.ids, token), text, old.score + value))
-                if _ends(self.strings[token]) and sentences.is_complete(text):
-                    done += [new] if len(words_of(text)) > 2 else []
-                else:
-                    banks.setdefault(new.covered, []).append((parent, new))
+            offered_all += [(old.score + value, parent, token) for token, value in offers.items()]
         share = max(2, self.beam.width // (len(self.required[example]) + 1))
-        kept = [sorted(bank, key=lambda entry: -entry[1].score)[:share] for bank in banks.values()]
-        return [entry for bank in kept for entry in bank], done
+        pieces = [set(self._pieces(example, old)) for old in beam]
+        banks: dict[int, list[tuple[int, Hypothesis]]] = {}
+        done: list[Hypothesis] = []
+        for score, parent, token in sorted(offered_all, reverse=True):
+            if score == -float("inf"):
+                break
+            old, ends = beam[parent], self.ends[token]
+            if not ends and token not in pieces[parent] and len(banks.get(old.whole, ())) >= share:
+                continue  # no place is left where it would go: most tokens are not even looked at
+            text = old.text + self.strings[token]
+            if self.avoided[example] and self._slips(example, old.text, text):
+                continue
+            new = self._judge(example, Hypothesis((*old.ids, token), text, score))
+            if ends and sentences.is_complete(text):
+                done += [new] if len(words_of(text)) > 2 else []
+            elif len(bank := banks.setdefault(new.covered, [])) < share:
+                bank.append((parent, new))
+        return [entry for bank in banks.values() for entry in bank], done
 
     def satisfied(self, example: int, done: list[Hypothesis], going: list[tuple[int, Hypothesis]]) -> bool:
         """No hypothesis still in the beam can be expected to beat the best whole sentence with all words."""
         whole = [h for h in done if h.met == len(self.required[example])]
-        if len(whole) < self.beam.width:
+        if self.every_length or len(whole) < self.beam.width:
             return False
-        best = max(_merit(h) for h in whole)
-        return all(_merit(h) < best for _, h in going)
+        best = max(map(self.beam._merit, whole))
+        return all(self.beam._merit(h) < best for _, h in going)
 
     def _judge(self, example: int, new: Hypothesis) -> Hypothesis:
         if not self.required[example]:
@@ -196,7 +214,7 @@ class _Writer:
             whole += size if word in found else 0
             left = [len(ids) - read for ids in forms if word not in found and (read := _begun(new.ids, ids))]
             begun = max([begun, *(size - more for more in left)])
-        return new._replace(met=len(found), covered=whole + begun)
+        return new._replace(met=len(found), whole=whole, covered=whole + begun)
 
     def spare(self, example: int, beam: Sequence[Hypothesis]) -> list[Hypothesis]:
         """Texts without an end, cut before a word to be avoided that more letters would have made another."""
@@ -224,6 +242,12 @@ class _Writer:
         pairs = zip(self.required[example], self.pieces[example], strict=True)
         missing = [ids for word, forms in pairs if word not in found for ids in forms]
         return list(dict.fromkeys(ids[_begun(hypothesis.ids, ids)] for ids in missing)) or [self.stop]
+
+
+@lru_cache(maxsize=1 << 16)
+def _look(text: str) -> tuple[bool, int]:
+    """Whether it neither loops nor runs on, and how many words it has."""
+    return not (sentences.has_loop(text) or sentences.runs_on(text)), len(words_of(text))
 
 
 def _ends(text: str) -> bool:

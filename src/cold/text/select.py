@@ -11,7 +11,7 @@ from cold.lm.prefix import Prefix
 from cold.lm.score import log_likelihood
 from cold.text import sentences
 from cold.text.problems import Example
-from cold.text.words import met, words_of
+from cold.text.words import common, met, words_of
 
 
 class Ranking(NamedTuple):
@@ -63,8 +63,32 @@ def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energie
     return Ranking(order, [{"energy": e} for e in energies])
 
 
+def by_agreement(weight: float) -> Rule:
+    """The energy less `weight` times what a text has in common with the other samples: what many plans say is likelier.
+
+    Two texts agree by 2 c / (n + m), c being the words of their longest common subsequence.
+    """
+
+    def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
+        words = [words_of(text) for text in texts]
+        shares = [_mean([_alike(one, other) for k, other in enumerate(words) if k != i]) for i, one in enumerate(words)]
+        judged = [energy - weight * share for energy, share in zip(energies, shares, strict=True)]
+        order = by_energy(lm, example, texts, judged).order
+        return Ranking(order, [{"energy": e, "agreement": s} for e, s in zip(energies, shares, strict=True)])
+
+    return ranked
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> float:
+    return 2 * common(one, other) / max(len(one) + len(other), 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(len(values), 1)
+
+
 def careful(rule: Rule) -> Rule:
-    """`rule` among texts that read as one sentence: nothing to avoid, no loop, all words, an end, then the rule."""
+    """`rule` among texts that read as one sentence: nothing to avoid, no loop, all words, an end, not two in one."""
 
     def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
         order, scores = rule(lm, example, texts, energies)
@@ -74,10 +98,11 @@ def careful(rule: Rule) -> Rule:
                 "words_to_avoid": float(len(met(text, example.avoid))),
                 "loop": float(sentences.has_loop(text)),
                 "unfinished": float(not sentences.is_complete(text) or len(words_of(text)) < 3),
+                "runs_on": float(sentences.runs_on(text)),
             }
             for text in texts
         ]
-        weighed = ("words_to_avoid", "loop", "words_missing", "unfinished")
+        weighed = ("words_to_avoid", "loop", "words_missing", "unfinished", "runs_on")
         order = sorted(order, key=lambda i: [marks[i][mark] for mark in weighed])
         return Ranking(order, [{**s, **m} for s, m in zip(scores, marks, strict=True)])
 

@@ -6,6 +6,8 @@ import re
 
 # Not an end: titles and other abbreviations, single initials ("J. Smith"), and numbers ("3.5" half written).
 ABBREVIATIONS = frozenset("mr mrs ms dr prof st sr jr vs etc e.g i.e u.s a.m p.m inc co ltd mt gen sgt capt".split())
+# A second sentence begins inside the first: `He sat down, He was tired.` Names may stand there, these words may not.
+RUN_ON = re.compile(r"[\w,;] (?:He|She|It|They|We|You|The|This|There|His|Her|Its|Their|My|Our|But|And|Then|So|When)\b")
 END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s|$)")
 
 
@@ -41,6 +43,11 @@ def has_loop(text: str, n: int = 3) -> bool:
     words = words_of(text)
     grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
     return len(grams) != len(set(grams))
+
+
+def runs_on(text: str) -> bool:
+    """Whether a word that opens a sentence stands inside with its capital, and no quotation explains it."""
+    return RUN_ON.search(text) is not None
 
 
 def clean(text: str) -> str:

@@ -65,6 +65,19 @@ def _spaced(phrase: str) -> tuple[str, ...]:
     return tuple(f" {words} " for words in found if words)
 
 
+def common(words: Sequence[str], others: Sequence[str]) -> int:
+    """Length of the longest common subsequence, one row of the table at a time in the bits of one number."""
+    places: dict[str, int] = {}
+    for i, word in enumerate(words):
+        places[word] = places.get(word, 0) | 1 << i
+    everywhere = (1 << len(words)) - 1
+    row = everywhere  # a zero bit is a place where the subsequence grows by one
+    for word in others:
+        matches = row & places.get(word, 0)
+        row = (row + matches | row - matches) & everywhere
+    return len(words) - row.bit_count()
+
+
 def form_ids(lm: LanguageModel, word: str) -> list[list[int]]:
     """The token ids of each form of a word inside a sentence, that is behind a space."""
     ids = [lm.encode_after(" " + form) for form in forms(word)]
