@@ -79,7 +79,8 @@ RULES: dict[str, select.Rule] = {
     "lexical": select.lexical,
     "energy": select.by_energy,
 }
-CHOICE = {"rule", "careful", "weights", "agreement"}
+WEIGHED = ("weights", "agreement", "perplexity")
+CHOICE = ("rule", "careful", *WEIGHED)
 REDUCTIONS = {"sum": total, "mean": mean}
 
 
@@ -261,17 +262,14 @@ class _Maker:
     def _rule(self, table: Table) -> select.Rule:
         place = self._place("select")
         if wrong := [key for key in table if key not in CHOICE]:
-            raise ColdError(f"{place}: there is no key {wrong[0]!r}: use {', '.join(sorted(CHOICE))}")
+            raise ColdError(f"{place}: there is no key {wrong[0]!r}: use {', '.join(CHOICE)}")
         name = take(table, "rule", place)
         if name not in RULES:
             raise ColdError(f"{place}: there is no selection rule {name!r}: use {', '.join(RULES)}")
-        if name != "energy" and (wrong := [key for key in ("weights", "agreement") if key in table]):
+        if name != "energy" and (wrong := [key for key in WEIGHED if key in table]):
             raise ColdError(f'{place}: {wrong[0]} is for rule = "energy", and the rule is {name!r}')
-        rule = (
-            select.by_agreement(_number(table["agreement"], f"{place}: agreement"))
-            if "agreement" in table
-            else RULES[name]
-        )
+        given = [_number(table.get(key, 0.0), f"{place}: {key}") for key in WEIGHED[1:]]
+        rule = select.weighed(*given) if any(given) else RULES[name]
         return select.careful(rule) if table.get("careful") else rule
 
     def _weights(self, table: Table) -> dict[str, float] | None:

@@ -63,18 +63,26 @@ def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energie
     return Ranking(order, [{"energy": e} for e in energies])
 
 
-def by_agreement(weight: float) -> Rule:
-    """The energy less `weight` times what a text has in common with the other samples: what many plans say is likelier.
+def weighed(agreement: float = 0.0, perplexity_alone: float = 0.0) -> Rule:
+    """The energy, less `agreement` times what a text has in common with the other samples, plus so much log perplexity.
 
-    Two texts agree by 2 c / (n + m), c being the words of their longest common subsequence.
+    What several plans led to is likelier right than what one did: two texts agree by 2 c / (n + m), c being the words
+    of their longest common subsequence. The perplexity is that of the text alone, without the left text and the style.
     """
 
     def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
-        words = [words_of(text) for text in texts]
-        shares = [_mean([_alike(one, other) for k, other in enumerate(words) if k != i]) for i, one in enumerate(words)]
-        judged = [energy - weight * share for energy, share in zip(energies, shares, strict=True)]
-        order = by_energy(lm, example, texts, judged).order
-        return Ranking(order, [{"energy": e, "agreement": s} for e, s in zip(energies, shares, strict=True)])
+        scores = [{"energy": energy} for energy in energies]
+        judged = list(energies)
+        if agreement:
+            words = [words_of(text) for text in texts]
+            for i, one in enumerate(words):
+                scores[i]["agreement"] = _mean([_alike(one, other) for k, other in enumerate(words) if k != i])
+                judged[i] -= agreement * scores[i]["agreement"]
+        if perplexity_alone:
+            for i, found in enumerate(perplexity(lm, texts)):
+                scores[i]["perplexity"] = found
+                judged[i] += perplexity_alone * math.log(found)
+        return Ranking(by_energy(lm, example, texts, judged).order, scores)
 
     return ranked
 
