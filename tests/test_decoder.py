@@ -13,6 +13,8 @@ from cold import decoder
 from cold.constraints import Fluency, Function
 from cold.errors import ColdError
 from cold.lm import Context, LanguageModel
+from cold.lm.prefix import Prefix
+from cold.lm.score import log_likelihood
 from cold.recipes import Recipe, build, preset, preset_text, presets
 from cold.sampling.noise import row_seed
 from cold.tasks import abductive, counterfactual, decode, examples, lexical, sample
@@ -381,12 +383,12 @@ def test_a_short_recipe_runs_with_the_default_stages():
         (
             "[texts]",
             "[select]\nrule = 'energy'\nweights = 1\n[texts]",
-            ("my.toml: select.weights is 1", "fluency = 1.0"),
+            ("my.toml: select.weights is 1", "own = 1.0"),
         ),
         (
             "[texts]",
             "[select]\nrule = 'energy'\nweights = {flow = 1}\n[texts]",
-            ("my.toml: select.weights", "no term 'flow'", "fluency, keywords"),
+            ("my.toml: select.weights", "no term 'flow'", "own, right, fluency"),
         ),
         ('kind = "fluency"', 'kind = "no_such_module:f"', ("my.toml: terms[0]", "'no_such_module:f' cannot be")),
         ('kind = "fluency"', 'kind = "math:no_such"', ("my.toml: terms[0]", "'math:no_such' cannot be")),
@@ -407,6 +409,13 @@ def test_the_weights_of_the_selection_are_not_those_of_the_energy():
         assert found.selection["energy"] == pytest.approx(-3 * found.terms["keywords"].text)
         fluency, keywords = (found.terms[name].text for name in ("fluency", "keywords"))
         assert found.energy == pytest.approx(-0.5 * fluency - keywords)
+    (decoding,) = run_recipe(more.replace("keywords = 3.0", "own = 1.0, right = 2.0"))
+    for found in decoding.samples:
+        y, right = (LM.encode_after(f" {text}") for text in (found.text, "It fell."))
+        left = [LM.separator, *LM.encode("The dog ran.")]
+        own, both = (float(log_likelihood(Prefix.of(LM, [left]), [ids])) for ids in (y, [*y, *right]))
+        expected = -own / len(y) - 2 * (both - own) / len(right)
+        assert found.selection["energy"] == pytest.approx(expected, rel=1e-4)
     cut = Recipe.parse(more, "my.toml").without(["keywords"])
     assert build(cut, LM, None).decoder.weights is None
 

@@ -19,6 +19,7 @@ from cold.text.complete import Complete
 from cold.text.discretize import Discretize
 from cold.text.initialize import Initialize
 from cold.text.problems import Problems
+from cold.text.reading import Likelihood, read
 from cold.text.select import Rule
 
 
@@ -65,7 +66,7 @@ class Decoder:
     discretize: Discretize
     complete: Complete
     rule: Rule
-    weights: Mapping[str, float] | None = None  # of the terms, for the rule: to choose is not to sample
+    weights: Mapping[str, float] | None = None  # for the rule: of terms, of `own` and of `right`; none: the energy's
     watch: int = 0  # every so many steps the chain is looked at closely, at a price; see sampling/run.py
 
     def __call__(self, problems: Problems, seeds: Sequence[int]) -> list[Decoding]:
@@ -97,14 +98,14 @@ class Decoder:
     ) -> list[Decoding]:
         """Texts, ours or another decoder's, with their energies, ranked; `soft`: the terms of what they came from."""
         hard = score_texts(problems, texts, seeds)
+        judged = self._judged(problems, texts, hard)
         soft = soft or [[float("nan")] * len(problems.energy.terms)] * len(texts)
         samples = len(seeds) // problems.story.examples
         decodings = []
         for number, example in enumerate(problems.examples):
             rows = range(number * samples, (number + 1) * samples)
             energies = [_energy(problems, hard[row]) for row in rows]
-            judged = [_energy(problems, hard[row], self.weights) for row in rows]
-            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], judged)
+            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], [judged[row] for row in rows])
             found = [
                 Sample(
                     texts[row],
@@ -117,6 +118,27 @@ class Decoder:
             ]
             decodings.append(Decoding(found, ranking.order, trace, rows))
         return decodings
+
+    def _judged(self, problems: Problems, texts: Sequence[str], hard: Sequence[Sequence[float]]) -> list[float]:
+        """The energies that the rule sees: to choose a text is not to sample it, so its weights may be others.
+
+        The fluency term asks how much of the LM's probability a soft token holds; of a text one rather asks how likely
+        it is, which is what `own` (log p(y | left)) and `right` (log p(right | left, y)) say, in the mean over tokens.
+        """
+        if self.weights is None:
+            return [_energy(problems, scores) for scores in hard]
+        asked = [(name, weight) for name, weight in self.weights.items() if weight]
+        samples = len(texts) // problems.story.examples
+        index = [row // samples for row in range(len(texts))]
+        likely = any(name in Likelihood._fields for name, _ in asked)
+        seen = (
+            read(problems.story, index, problems.story.y_ids(texts)) if likely else [Likelihood(0.0, 0.0)] * len(texts)
+        )
+        known = [dict(zip(problems.energy.names, row, strict=True)) for row in hard]
+        return [
+            -sum(weight * (terms | reading._asdict()).get(name, 0.0) for name, weight in asked)
+            for terms, reading in zip(known, seen, strict=True)
+        ]
 
 
 def score_texts(problems: Problems, texts: Sequence[str], seeds: Sequence[int]) -> list[list[float]]:
@@ -155,11 +177,8 @@ def _evaluate(problems: Problems, y: Tensor, seeds: Sequence[int]) -> list[list[
     return scores
 
 
-def _energy(problems: Problems, scores: Sequence[float], weights: Mapping[str, float] | None = None) -> float:
-    """The sum of the terms, with their own weights or with those given; a term without a weight does not count."""
-    energy = problems.energy
-    own = energy.weights if weights is None else [weights.get(name, 0.0) for name in energy.names]
-    return -sum(weight * score for weight, score in zip(own, scores, strict=True) if weight)
+def _energy(problems: Problems, scores: Sequence[float]) -> float:
+    return -sum(weight * score for weight, score in zip(problems.energy.weights, scores, strict=True))
 
 
 def _terms(problems: Problems, soft: Sequence[float], hard: Sequence[float]) -> dict[str, Score]:

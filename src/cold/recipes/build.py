@@ -37,6 +37,7 @@ from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
 from cold.text.beam import TERMINATORS
 from cold.text.problems import Example, Problems
+from cold.text.reading import Likelihood
 from cold.text.words import check_fits, content_words, form_ids, forms
 
 TERMS: dict[str, type[Constraint]] = {
@@ -277,9 +278,10 @@ class _Maker:
         if "weights" not in table:
             return None
         if not isinstance(table["weights"], dict):
-            raise ColdError(f"{place} is {table['weights']!r}: write weights = {{ fluency = 1.0 }}")
-        if wrong := [name for name in table["weights"] if name not in self.recipe.term_names]:
-            raise ColdError(f"{place}: there is no term {wrong[0]!r}: there are {', '.join(self.recipe.term_names)}")
+            raise ColdError(f"{place} is {table['weights']!r}: write weights = {{ own = 1.0 }}")
+        known = [*Likelihood._fields, *self.recipe.term_names]
+        if wrong := [name for name in table["weights"] if name not in known]:
+            raise ColdError(f"{place}: there is no term {wrong[0]!r}: there are {', '.join(known)}")
         return {name: _number(weight, place) for name, weight in table["weights"].items()}
 
     # -- texts -----------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cold.lm.context import starts_line
 from cold.lm.model import LanguageModel
-from cold.lm.score import likelihoods
 from cold.text import sentences
 from cold.text.complete import repeats
 from cold.text.problems import Problems
+from cold.text.reading import read
 from cold.text.words import form_ids, met, words_of
 
 TERMINATORS = (".", "!", "?")
@@ -100,15 +100,10 @@ class Beam:
             return [max(found, key=self._merit) for found in finished]
         samples = len(finished) // len(rights)
         flat = [(row, h) for row, found in enumerate(finished) for h in self._finalists(found)]
-        index = [row // samples for row, _ in flat]
-        own = likelihoods(problems.story.prefix, index, [h.ids for _, h in flat]).tolist()
-        both = likelihoods(
-            problems.story.prefix, index, [(*h.ids, *rights[row // samples]) for row, h in flat]
-        ).tolist()
+        seen = read(problems.story, [row // samples for row, _ in flat], [h.ids for _, h in flat])
         best: dict[int, tuple[float, Hypothesis]] = {}
-        for (row, h), alone, joint in zip(flat, own, both, strict=True):
-            score = alone / max(len(h.ids), 1) + (joint - alone) / max(len(rights[row // samples]), 1)
-            best[row] = max(best.get(row, (score, h)), (score, h))
+        for (row, hypothesis), reading in zip(flat, seen, strict=True):
+            best[row] = max(best.get(row, (reading.both, hypothesis)), (reading.both, hypothesis))
         return [best[row][1] for row in range(len(finished))]
 
     def _finalists(self, found: list[Hypothesis]) -> list[Hypothesis]:
