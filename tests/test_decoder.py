@@ -4,6 +4,7 @@ import copy
 import math
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -447,6 +448,18 @@ def test_a_classifier_over_the_same_vocabulary_is_a_term(tmp_path):
     (decoding,) = run_recipe(term + "'bright'\n")
     assert decoding.best.terms["classifier"].text < 0
     assert "there is no label 'loud': use dull, bright" in refusal(term + "'loud'\n")
+
+
+EXAMPLE_FILES = sorted((Path(__file__).parents[1] / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", [p for p in EXAMPLE_FILES if p.stem != "own_term"], ids=lambda path: path.stem)
+def test_every_example_file_runs(path):
+    recipe = Recipe.read(path).with_(steps=2, samples=2)
+    lm = roomy()
+    (decoding,) = decode(recipe, lm, None, build(recipe, lm, None).problems.examples)
+    assert decoding.text
+    assert list(decoding.best.terms) == recipe.term_names
 
 
 def test_a_recipe_that_cannot_be_read_is_refused(tmp_path):
