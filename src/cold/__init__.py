@@ -8,24 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cold.constraints import (
-        At,
-        Classifier,
-        Constraint,
-        Count,
-        Ends,
-        Energy,
-        Fluency,
-        Function,
-        Future,
-        Keywords,
-        Meaning,
-        Probe,
-        Similarity,
-        mean,
-        total,
-        train_probe,
-    )  # fmt: skip
+    from cold.constraints import Constraint, Energy, Fluency, Function, Future, Keywords, Similarity, mean, total
     from cold.decoder import Decoder, Decoding
     from cold.errors import ColdError
     from cold.generate import cold_generate
@@ -38,8 +21,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that `cold --help` does not wait for torch.
 _HOMES = {
-    "cold.constraints": "At Classifier Constraint Count Ends Energy Fluency Function Future Keywords Meaning Probe "
-    "Similarity mean total train_probe",
+    "cold.constraints": "Constraint Energy Fluency Function Future Keywords Similarity mean total",
     "cold.decoder": "Decoder Decoding",
     "cold.errors": "ColdError",
     "cold.generate": "cold_generate",
@@ -60,13 +42,6 @@ __all__ = [  # noqa: RUF022, in the order of the walk
     "Future",
     "Similarity",
     "Keywords",
-    "Count",
-    "At",
-    "Ends",
-    "Meaning",
-    "Probe",
-    "Classifier",
-    "train_probe",
     "Function",
     "Constraint",
     "Energy",
