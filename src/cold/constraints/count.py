@@ -48,10 +48,9 @@ class Count(Constraint):
 
     def score(self, y: SoftSequence, readings: Readings, random: Random) -> Tensor:
         begins = self._begins(y)
-        most = y.length if self.at_most is None else min(self.at_most, y.length)
         if self.at_most is None:  # the complement is the shorter table
             return _log(1 - self._table(begins, self.at_least - 1).sum(-1))
-        return _log(self._table(begins, most)[:, self.at_least :].sum(-1))
+        return _log(self._table(begins, min(self.at_most, y.length))[:, self.at_least :].sum(-1))
 
     def _begins(self, y: SoftSequence) -> Tensor:
         """m_t [rows, T]: the summed probability of the words from position t on."""

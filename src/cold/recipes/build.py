@@ -7,51 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cold.constraints import (
-    At,
-    Classifier,
-    Constraint,
-    Count,
-    Ends,
-    Energy,
-    Fluency,
-    Function,
-    Future,
-    Keywords,
-    Meaning,
-    Probe,
-    Similarity,
-    mean,
-    total,
-    train_probe,
-)
+from cold.constraints import Constraint, Energy, mean, total
 from cold.decoder import Decoder
 from cold.errors import ColdError
-from cold.lm.context import Context, inner_ids
-from cold.lm.load import load_classifier
+from cold.lm.context import Context
 from cold.lm.model import LanguageModel
-from cold.recipes.check import Table, call, find_function, take
+from cold.recipes.check import Table, call, take
 from cold.recipes.recipe import Recipe
+from cold.recipes.terms import Asked, make_term
+from cold.recipes.texts import Texts
 from cold.sampling import schedules
 from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
-from cold.text.beam import TERMINATORS
 from cold.text.problems import Example, Problems
 from cold.text.reading import Likelihood
-from cold.text.words import check_fits, content_words, form_ids, forms
+from cold.text.words import check_fits
 
-TERMS: dict[str, type[Constraint]] = {
-    "fluency": Fluency,
-    "future": Future,
-    "similarity": Similarity,
-    "keywords": Keywords,
-    "count": Count,
-    "at": At,
-    "ends": Ends,
-    "meaning": Meaning,
-    "probe": Probe,
-    "classifier": Classifier,
-}
 STAGES: dict[str, dict[str, Callable[..., Any]]] = {
     "initialize": {
         "greedy": initialize.Greedy,
@@ -125,7 +96,7 @@ class _Maker:
             )
         if recipe.style and not any("{style}" in str(table) for table in recipe.contexts.values()):
             raise ColdError(f"{recipe.source} has no place for a style: no left text of its contexts holds {{style}}")
-        self.recipe, self.lm, self.examples = recipe, lm, examples
+        self.recipe, self.texts = recipe, Texts(lm, examples, recipe.style, recipe.length)
         self.models = {"lm": lm, "reverse": reverse}
         self.contexts: dict[str, Context | None] = {}
         for name, table in recipe.contexts.items():
@@ -135,7 +106,7 @@ class _Maker:
 
     def story(self) -> Context:
         found = next((c for c in self.contexts.values() if c is not None and not c.lm.reverse), None)
-        return found or Context(self.lm, left=[example.left for example in self.examples])
+        return found or Context(self.texts.lm, left=[example.left for example in self.texts.examples])
 
     def energy(self) -> tuple[Energy, tuple[str, ...]]:
         energy, notes = Energy(()), []
@@ -148,7 +119,7 @@ class _Maker:
             if any(self.contexts.get(str(rest.get(k)), self) is None for k in ("context", "within")):
                 notes.append(f"term {name!r} (weight {weight:g}) is left out: there is no right-to-left model")
                 continue
-            if kind == "similarity" and not any(self._ids(str(rest.get("target", "?")), e) for e in self.examples):
+            if kind == "similarity" and not any(self.texts.ids(str(rest.get("target", "?")))):
                 notes.append(f"term {name!r} (weight {weight:g}) is left out: the texts have no keywords for it")
                 continue
             energy = energy + weight * self._term(kind, rest, place)
@@ -158,7 +129,7 @@ class _Maker:
         template = self.recipe.discretize.get("widen", "")
         if not isinstance(template, str) or not template:
             return ()
-        return tuple(tuple(self._ids(template, example)) for example in self.examples)
+        return tuple(map(tuple, self.texts.ids(template)))
 
     def decoder(self) -> Decoder:
         recipe = self.recipe
@@ -186,17 +157,12 @@ class _Maker:
         rest = {k: v for k, v in table.items() if k != "model"}
         for side in ("left", "right"):
             if side in rest:
-                rest[side] = [self._fill(str(rest[side]), example, place) for example in self.examples]
+                rest[side] = self.texts.filled(str(rest[side]), place)
         if "widen" in rest:
-            rest["widen"] = [self._ids(str(rest["widen"]), example) for example in self.examples]
+            rest["widen"] = self.texts.ids(str(rest["widen"]))
         return None if lm is None else call(Context, rest, place, lm=lm)
 
     def _term(self, kind: str, table: dict[str, Any], place: str) -> Constraint:
-        if ":" in kind:
-            function: Constraint = call(Function, table, place, function=find_function(kind, place))
-            return function
-        if kind not in TERMS:
-            raise ColdError(f"{place}: there is no term {kind!r}: use {', '.join(TERMS)} or module:function")
         for key in ("context", "within"):
             if key in table and not isinstance(table[key], bool):
                 if table[key] not in self.contexts:
@@ -206,29 +172,7 @@ class _Maker:
             if table["reduction"] not in REDUCTIONS:
                 raise ColdError(f"{place}: reduction is {table['reduction']!r}: use sum or mean")
             table["reduction"] = REDUCTIONS[table["reduction"]]
-        if kind in ("similarity", "meaning"):
-            target = str(take(table, "target", place))
-            table = {k: v for k, v in table.items() if k != "target"}
-            table["targets"] = [self._ids(target, example) for example in self.examples]
-        if kind == "keywords":
-            words = take(table, "words", place)
-            table["words"] = [[self._forms(w) for w in self._words(words, e, place)] for e in self.examples]
-        if kind == "count":
-            words = self._words(take(table, "words", place), self.examples[0], place)
-            table["words"] = [ids for word in words for ids in form_ids(self.lm, word)]
-        if kind == "at":
-            table["word"] = self._word_at(str(take(table, "word", place)), table.get("place", 0))
-        if kind == "ends":
-            table["tokens"] = [n for n, text in enumerate(self.lm.token_strings) if text in TERMINATORS]
-        if kind == "meaning":
-            table["lm"] = self.lm
-        if kind == "probe":
-            probe = train_probe(self.lm, take(table, "examples", place), name=str(table.get("name", kind)))
-            return probe.wants(str(table.get("label", probe.label)))
-        if kind == "classifier":
-            table["model"] = load_classifier(str(take(table, "model", place)), self.lm)
-        term: Constraint = call(TERMS[kind], table, place)
-        return term
+        return make_term(kind, Asked(table, place, self.texts, self.story()))
 
     def _sampler(self) -> Sampler:
         place = self._place("sampler")
@@ -256,7 +200,7 @@ class _Maker:
             raise ColdError(f"{place}: there is no kind {kind!r}: use {', '.join(STAGES[stage])}")
         rest = {k: v for k, v in table.items() if k != "kind"}
         if kind == "text":
-            rest["texts"] = tuple(self._fill(str(take(rest, "text", place)), e, place) for e in self.examples)
+            rest["texts"] = tuple(self.texts.filled(str(take(rest, "text", place)), place))
             del rest["text"]
         return call(STAGES[stage][kind], rest, place)
 
@@ -269,8 +213,8 @@ class _Maker:
             raise ColdError(f"{place}: there is no selection rule {name!r}: use {', '.join(RULES)}")
         if name != "energy" and (wrong := [key for key in WEIGHED if key in table]):
             raise ColdError(f'{place}: {wrong[0]} is for rule = "energy", and the rule is {name!r}')
-        given = [_number(table.get(key, 0.0), f"{place}: {key}") for key in WEIGHED[1:]]
-        rule = select.weighed(*given) if any(given) else RULES[name]
+        agreement, alone = (_number(table.get(key, 0.0), f"{place}: {key}") for key in ("agreement", "perplexity"))
+        rule = select.weighed(agreement, alone) if agreement or alone else RULES[name]
         return select.careful(rule) if table.get("careful") else rule
 
     def _weights(self, table: Table) -> dict[str, float] | None:
@@ -283,44 +227,6 @@ class _Maker:
         if wrong := [name for name in table["weights"] if name not in known]:
             raise ColdError(f"{place}: there is no term {wrong[0]!r}: there are {', '.join(known)}")
         return {name: _number(weight, place) for name, weight in table["weights"].items()}
-
-    # -- texts -----------------------------------------------------------------------------------------------
-
-    def _fill(self, template: str, example: Example, place: str) -> str:
-        style = list(self.recipe.style)
-        known = {
-            "left": example.left,
-            "right": example.right,
-            "ending": example.ending,
-            "words": " ".join(forms(word)[0] for word in example.words),
-            "keywords": " ".join(forms(word)[0] for word in example.keywords),
-            "right_keywords": " ".join(content_words(example.right)),
-            "style": "".join(f"{sentence}\n" for sentence in style),
-        }
-        try:
-            return template.format_map(known)
-        except (KeyError, ValueError, IndexError) as error:
-            names = ", ".join("{" + name + "}" for name in known)
-            raise ColdError(f"{place}: {template!r} has an unknown field ({error}): known are {names}") from error
-
-    def _words(self, words: Any, example: Example, place: str) -> list[str]:
-        if isinstance(words, list):
-            return [str(word) for word in words]
-        named = {"{words}": example.words, "{keywords}": example.keywords}
-        return list(named[words]) if words in named else self._fill(str(words), example, place).split()
-
-    def _forms(self, word: str) -> list[list[int]]:
-        """Those that fit into the sequence."""
-        return [ids for ids in form_ids(self.lm, word) if len(ids) <= self.recipe.length]
-
-    def _word_at(self, word: str, place: int) -> list[int]:
-        """At the start as it opens a line or follows a text, elsewhere behind a space."""
-        left = self.story().left_texts[0]
-        return inner_ids(self.lm, left, word) if place == 0 else self.lm.encode_after(" " + word)
-
-    def _ids(self, template: str, example: Example) -> list[int]:
-        text = self._fill(template, example, "target").strip()
-        return self.lm.encode_after(" " + text) if text else []
 
     def _place(self, where: str) -> str:
         return f"{self.recipe.source}: {where}"
