@@ -41,7 +41,7 @@ def choose(line: dict[str, Any], n: int, chosen: dict[str, Any]) -> str:
     if "agreement" not in chosen:  # a sample's place in the ranking does not depend on the others
         place = {k: rank for rank, k in enumerate(line["order"])}
         return str(texts[min(range(len(texts)), key=place.__getitem__)])
-    energies = [math.nan if (e := sample["selection"]["energy"]) is None else e for sample in samples]
+    energies = [math.nan if (e := sample["selection"]["judged"]) is None else e for sample in samples]
     rule = select.careful(select.weighed(chosen["agreement"]))
     return texts[rule(None, Example(words=tuple(line["inputs"].get("words", ()))), texts, energies).order[0]]  # type: ignore[arg-type]
 

@@ -334,7 +334,7 @@ def refusal(text: str, reverse: LanguageModel | None = None) -> str:
 def test_a_short_recipe_runs_with_the_default_stages():
     (decoding,) = run_recipe(RECIPE)
     assert list(decoding.best.terms) == ["fluency", "keywords"]
-    assert decoding.best.selection == {"energy": decoding.best.energy}
+    assert decoding.best.selection == {"judged": decoding.best.energy}
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_the_weights_of_the_selection_are_not_those_of_the_energy():
     more = RECIPE + "\n[select]\nrule = 'energy'\nweights = { keywords = 3.0 }\nagreement = 0.5\n"
     (decoding,) = run_recipe(more)
     for found in decoding.samples:
-        assert found.selection["energy"] == pytest.approx(-3 * found.terms["keywords"].text)
+        assert found.selection["judged"] == pytest.approx(-3 * found.terms["keywords"].text)
         fluency, keywords = (found.terms[name].text for name in ("fluency", "keywords"))
         assert found.energy == pytest.approx(-0.5 * fluency - keywords)
     (decoding,) = run_recipe(more.replace("keywords = 3.0", "own = 1.0, right = 2.0"))
@@ -416,7 +416,7 @@ def test_the_weights_of_the_selection_are_not_those_of_the_energy():
         left = [LM.separator, *LM.encode("The dog ran.")]
         own, both = (float(log_likelihood(Prefix.of(LM, [left]), [ids])) for ids in (y, [*y, *right]))
         expected = -own / len(y) - 2 * (both - own) / len(right)
-        assert found.selection["energy"] == pytest.approx(expected, rel=1e-4)
+        assert found.selection["judged"] == pytest.approx(expected, rel=1e-4)
     cut = Recipe.parse(more, "my.toml").without(["keywords"])
     assert build(cut, LM, None).decoder.weights is None
 
@@ -428,6 +428,23 @@ KINDS = {
     "meaning": "target = '{right}'",
     "probe": "examples = { wet = ['river', 'water'], dry = ['door', 'house'] }\nlabel = 'dry'",
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "says"),
+    [
+        ("count", "words = '{words}'\nat_most = 1", "words is '{words}': give a list of words"),
+        ("count", "words = ['river']\nat_most = 'x'", "at_most is 'x': give a whole number"),
+        ("count", "at_most = 1", "'words' is missing"),
+        ("at", "place = 0", "'word' is missing"),
+        ("ends", "at_least = 3", "'at_most' is missing"),
+        ("meaning", "colour = 1", "'target' is missing"),
+        ("probe", "examples = 3", "the examples of 'probe' are 3: give a list of sentences for each label"),
+        ("probe", "examples = { wet = ['river'], dry = ['door'] }\nlabel = 'cold'", "no label 'cold': use wet, dry"),
+    ],
+)
+def test_a_mistake_in_a_new_kind_of_term_is_one_line(kind, wrong, says):
+    assert says in refusal(f"{RECIPE}\n[[terms]]\nkind = '{kind}'\nweight = 0.5\n{wrong}\n")
 
 
 @pytest.mark.parametrize("kind", KINDS)

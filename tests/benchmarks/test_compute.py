@@ -12,7 +12,7 @@ TEXTS = ["A cat sat.", "The dog ran home.", "The dog ran away.", "The dog ran ho
 def write(path, select, method="cold"):
     head = {"method": method, "preset": "fast", "configuration": {"select": select}}
     samples = [
-        {"text": text, "selection": {"energy": energy}} for text, energy in zip(TEXTS, [0.5, 1, 0.9, 2], strict=True)
+        {"text": text, "selection": {"judged": energy}} for text, energy in zip(TEXTS, [0.5, 1, 0.9, 2], strict=True)
     ]
     line = {
         "inputs": {"words": ["dog"]},

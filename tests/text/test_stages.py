@@ -371,10 +371,10 @@ def test_agreement_favours_what_most_samples_say():
     texts = ["She saw a dog.", "She saw a dog there.", "A dog bit.", "Completely other words."]
     ranking = select.weighed(1.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6])
     first = [8 / 9, 4 / 7, 0.0]  # 2 c / (n + m): four of 4 + 5 words, two of 4 + 3, none
-    assert ranking.scores[0] == {"energy": 0.0, "agreement": pytest.approx(sum(first) / 3)}
+    assert ranking.scores[0] == {"judged": 0.0, "agreement": pytest.approx(sum(first) / 3)}
     assert ranking.order == [3, 0, 1, 2]  # -0.6, -0.487, -0.463, -0.357
     assert select.weighed(2.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6]).order == [0, 1, 2, 3]
-    assert select.weighed(2.0)(tiny_lm(), Example(), ["A dog."], [0.5]).scores == [{"energy": 0.5, "agreement": 0}]
+    assert select.weighed(2.0)(tiny_lm(), Example(), ["A dog."], [0.5]).scores == [{"judged": 0.5, "agreement": 0}]
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_the_perplexity_of_a_text_alone_may_count_too(perplexities):
     perplexities.update({"a": 1.0, "b": math.e, "c": math.e**3})
     ranking = select.weighed(perplexity_alone=0.5)(tiny_lm(), Example(), ["a", "b", "c"], [1.0, 0.0, 0.0])
     assert ranking.order == [1, 0, 2]  # 1 + 0, 0 + 0.5, 0 + 1.5
-    assert ranking.scores[1] == {"energy": 0.0, "perplexity": math.e}
+    assert ranking.scores[1] == {"judged": 0.0, "perplexity": math.e}
 
 
 LOOP = "The dog ran to the dog ran to."
@@ -409,7 +409,7 @@ def test_with_care_a_looping_text_never_wins_and_words_come_before_endings(place
     assert [texts[i] for i in ranking.order] == [CASES[0], *sorted(CASES[1:4:2], key=texts.index), CASES[2], LOOP]
     marks = ranking.scores[texts.index("A dog ran")]
     assert (marks["words_missing"], marks["loop"], marks["unfinished"]) == (0.0, 0.0, 1.0)
-    assert marks["energy"] == energies[texts.index("A dog ran")]
+    assert marks["judged"] == energies[texts.index("A dog ran")]
 
 
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=6), st.randoms(use_true_random=False))

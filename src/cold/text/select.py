@@ -60,7 +60,7 @@ def lexical(lm: LanguageModel, example: Example, texts: Sequence[str], energies:
 def by_energy(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
     """The lowest energy of the final text; a text too short for some term has none and comes last."""
     order = sorted(range(len(texts)), key=lambda i: (math.isnan(energies[i]), energies[i]))
-    return Ranking(order, [{"energy": e} for e in energies])
+    return Ranking(order, [{"judged": e} for e in energies])
 
 
 def weighed(agreement: float = 0.0, perplexity_alone: float = 0.0) -> Rule:
@@ -71,7 +71,7 @@ def weighed(agreement: float = 0.0, perplexity_alone: float = 0.0) -> Rule:
     """
 
     def ranked(lm: LanguageModel, example: Example, texts: Sequence[str], energies: Sequence[float]) -> Ranking:
-        scores = [{"energy": energy} for energy in energies]
+        scores = [{"judged": energy} for energy in energies]
         judged = list(energies)
         if agreement:
             words = [words_of(text) for text in texts]
