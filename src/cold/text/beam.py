@@ -16,7 +16,8 @@ from cold.text import sentences
 from cold.text.complete import repeats
 from cold.text.problems import Problems
 from cold.text.reading import read
-from cold.text.words import form_ids, met, words_of
+from cold.text.wanted import Standing, Wanted
+from cold.text.words import met, words_of
 
 TERMINATORS = (".", "!", "?")
 
@@ -25,9 +26,7 @@ class Hypothesis(NamedTuple):
     ids: tuple[int, ...] = ()
     text: str = ""
     score: float = 0.0
-    met: int = 0  # required words that stand in the text
-    whole: int = 0  # their tokens
-    covered: int = 0  # and those of a word that is half written: what decides the bank
+    standing: Standing = Standing()  # of the required words
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,8 @@ class Beam:
     def _merit(self, hypothesis: Hypothesis) -> tuple[int, bool, bool, float]:
         """More words first, then a sound sentence, not too short, then the mean score per token."""
         sound, words = _look(hypothesis.text)
-        return hypothesis.met, sound, words >= self.least, hypothesis.score / max(len(hypothesis.ids), 1)
+        mean = hypothesis.score / max(len(hypothesis.ids), 1)
+        return len(hypothesis.standing.found), sound, words >= self.least, mean
 
     def _advice(self, y: Tensor) -> Tensor:
         """trust * log of the soft sequence's distributions, blurred over neighbouring positions."""
@@ -139,10 +139,10 @@ class _Writer:
         self.stop = lm.encode("a.")[-1]
         self.ends = [_ends(text) for text in lm.token_strings]
         self.every_length = any(problems.story.right_ids)
-        self.lefts = problems.story.left_ids
-        self.required = [example.words for example in problems.examples]
+        lefts = {tuple(left): Copied(left, beam.echo) for left in problems.story.left_ids}
+        self.copied = [lefts[tuple(left)] for left in problems.story.left_ids]
+        self.wanted = [Wanted(lm, example.words) for example in problems.examples]
         self.avoided = [example.avoid for example in problems.examples]
-        self.pieces = [[form_ids(lm, word) for word in words] for words in self.required]
         cache = {left: openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]
 
@@ -152,7 +152,7 @@ class _Writer:
             opening = torch.stack(self.openers)[[example for example, _ in beams]]
             scores = scores.masked_fill(~opening, -float("inf"))
         top = scores.topk(min(self.beam.top, scores.shape[-1]), dim=-1)
-        pieces = [self._pieces(example, old) for example, old in beams]
+        pieces = [list(self.wanted[n].pieces(old.standing, old.ids)) or [self.stop] for n, old in beams]
         most = max(map(len, pieces))
         index = torch.tensor([row + row[:1] * (most - len(row)) for row in pieces], device=scores.device)
         asked = scores.gather(-1, index).tolist()
@@ -166,50 +166,41 @@ class _Writer:
         self, example: int, beam: Sequence[Hypothesis], offered: Sequence[dict[int, float]]
     ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
         """The best continuations of one row, with the index of their parent, and the sentences that ended."""
+        wanted, avoids = self.wanted[example], bool(self.avoided[example])
         offered_all = []
         for parent, (old, offers) in enumerate(zip(beam, offered, strict=True)):
-            for token in [*repeats(old.ids, self.beam.no_repeat), *self._echoes(example, old.ids)]:
+            for token in [*repeats(old.ids, self.beam.no_repeat), *self.copied[example].by(old.ids)]:
                 offers.pop(token, None)
             offered_all += [(old.score + value, parent, token) for token, value in offers.items()]
-        share = max(2, self.beam.width // (len(self.required[example]) + 1))
-        pieces = [set(self._pieces(example, old)) for old in beam]
+        offered_all.sort(reverse=True)
+        share = max(2, self.beam.width // (len(wanted.words) + 1))
+        pieces = [wanted.pieces(old.standing, old.ids) for old in beam]
         banks: dict[int, list[tuple[int, Hypothesis]]] = {}
         done: list[Hypothesis] = []
-        for score, parent, token in sorted(offered_all, reverse=True):
+        for score, parent, token in offered_all:
             if score == -float("inf"):
                 break
             old, ends = beam[parent], self.ends[token]
-            if not ends and token not in pieces[parent] and len(banks.get(old.whole, ())) >= share:
+            if not ends and len(banks.get(pieces[parent].get(token, old.standing.whole), ())) >= share:
                 continue  # no place is left where it would go: most tokens are not even looked at
-            text = old.text + self.strings[token]
-            if self.avoided[example] and self._slips(example, old.text, text):
+            text = old.text + (added := self.strings[token])
+            if avoids and self._slips(example, old.text, text):
                 continue
-            new = self._judge(example, Hypothesis((*old.ids, token), text, score))
+            ids = (*old.ids, token)
+            new = Hypothesis(ids, text, score, wanted.after(old.standing, ids, text, added))
             if ends and sentences.is_complete(text):
                 done += [new] if len(words_of(text)) > 2 else []
-            elif len(bank := banks.setdefault(new.covered, [])) < share:
+            elif len(bank := banks.setdefault(new.standing.covered, [])) < share:
                 bank.append((parent, new))
         return [entry for bank in banks.values() for entry in bank], done
 
     def satisfied(self, example: int, done: list[Hypothesis], going: list[tuple[int, Hypothesis]]) -> bool:
         """No hypothesis still in the beam can be expected to beat the best whole sentence with all words."""
-        whole = [h for h in done if h.met == len(self.required[example])]
+        whole = [h for h in done if len(h.standing.found) == len(self.wanted[example].words)]
         if self.every_length or len(whole) < self.beam.width:
             return False
         best = max(map(self.beam._merit, whole))
         return all(self.beam._merit(h) < best for _, h in going)
-
-    def _judge(self, example: int, new: Hypothesis) -> Hypothesis:
-        if not self.required[example]:
-            return new
-        found = met(new.text, self.required[example])
-        whole = begun = 0
-        for word, forms in zip(self.required[example], self.pieces[example], strict=True):
-            size = min(map(len, forms))
-            whole += size if word in found else 0
-            left = [len(ids) - read for ids in forms if word not in found and (read := _begun(new.ids, ids))]
-            begun = max([begun, *(size - more for more in left)])
-        return new._replace(met=len(found), whole=whole, covered=whole + begun)
 
     def spare(self, example: int, beam: Sequence[Hypothesis]) -> list[Hypothesis]:
         """Texts without an end, cut before a word to be avoided that more letters would have made another."""
@@ -218,25 +209,13 @@ class _Writer:
             ids, text = hypothesis.ids, hypothesis.text
             while met(text, self.avoided[example]):
                 ids, text = ids[:-1], "".join(self.strings[token] for token in ids[:-1])
-            spared.append(self._judge(example, Hypothesis(ids, text, hypothesis.score)))
+            spared.append(Hypothesis(ids, text, hypothesis.score, self.wanted[example].of(ids, text)))
         return spared
 
     def _slips(self, example: int, before: str, text: str) -> bool:
         """Whether a word to be avoided stands there for good: no letter can make another of it any more."""
         avoided, word_over = self.avoided[example], not text[len(before) :][:1].isalnum()
         return bool((word_over and met(before, avoided)) or (_ends(text) and met(text, avoided)))
-
-    def _echoes(self, example: int, ids: tuple[int, ...]) -> list[int]:
-        """Tokens that would copy too long a piece of the left text."""
-        n = self.beam.echo
-        return repeats([*self.lefts[example], *ids], n) if 0 < n <= len(ids) + 1 else []
-
-    def _pieces(self, example: int, hypothesis: Hypothesis) -> list[int]:
-        """The next token of every required word that is missing; the full stop when none is."""
-        found = met(hypothesis.text, self.required[example])
-        pairs = zip(self.required[example], self.pieces[example], strict=True)
-        missing = [ids for word, forms in pairs if word not in found for ids in forms]
-        return list(dict.fromkeys(ids[_begun(hypothesis.ids, ids)] for ids in missing)) or [self.stop]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -249,9 +228,20 @@ def _ends(text: str) -> bool:
     return text.rstrip("\"'”’)").endswith(TERMINATORS)
 
 
-def _begun(ids: tuple[int, ...], word: list[int]) -> int:
-    """How many of a word's first tokens the ids end with, short of all."""
-    return next((n for n in range(len(word) - 1, 0, -1) if ids[-n:] == tuple(word[:n])), 0)
+class Copied:
+    """Which tokens would copy `size` tokens in a row from a left text, or from where it meets the text that follows."""
+
+    def __init__(self, left: Sequence[int], size: int) -> None:
+        before = max(size - 1, 0)
+        self.size, self.end = size, tuple(left[max(len(left) - before, 0) :])
+        self.follows: dict[tuple[int, ...], list[int]] = {}
+        for at in range(before, len(left)):
+            self.follows.setdefault(tuple(left[at - before : at]), []).append(left[at])
+
+    def by(self, ids: tuple[int, ...]) -> list[int]:
+        if not 0 < self.size <= len(ids) + 1:
+            return []
+        return self.follows.get(ids[len(ids) - self.size + 1 :], []) + repeats((*self.end, *ids), self.size)
 
 
 def openers(lm: LanguageModel, left: str) -> Tensor:
