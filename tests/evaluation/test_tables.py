@@ -24,6 +24,7 @@ def head(task: str, recipe, method: str = "cold") -> dict:
         (lambda recipe: recipe, "COLD released"),
         (lambda recipe: recipe.without(["fluency_reverse"]), "COLD released without fluency_reverse"),
         (lambda recipe: recipe.with_(top_k=10), "COLD released top-k 10"),
+        (lambda recipe: recipe.with_(shortlist=4096), "COLD released 4096 tokens"),
         (lambda recipe: recipe.with_(steps=7), "COLD released 7 steps"),
         (lambda recipe: recipe.with_(samples=3), "COLD released 3 samples"),
     ],
@@ -33,7 +34,9 @@ def test_a_run_is_named_by_what_it_changes(change, name):
 
 
 def test_another_method_is_named_by_itself():
-    assert tables.label(head("abductive", preset("abductive", "fast"), "left-only")) == "left-only"
+    given = head("abductive", preset("abductive", "fast"), "left-only")
+    assert tables.label(given) == "left-only"
+    assert tables.label(given | {"masked": {"name": "mini-masked"}}) == "left-only asking mini-masked"
 
 
 def test_an_unknown_term_cannot_be_dropped():

@@ -69,9 +69,10 @@ def _sameness(scores: Scores) -> tuple[Any, ...]:
 
 
 def label(header: dict[str, Any]) -> str:
-    """A run in a few words: method, preset, and what was changed in it."""
+    """A run in a few words: method, what it asks, preset, and what was changed in it."""
     if header["method"] != "cold":
-        return str(header["method"])
+        asked = header.get("masked")
+        return str(header["method"]) + (f" asking {asked['name']}" if asked else "")
     name = str(header["preset"])
     return " ".join(["COLD", name, *_changes(header, name)])
 
@@ -86,6 +87,8 @@ def _changes(header: dict[str, Any], name: str) -> list[str]:
     found = [f"without {term}" for term in stock.term_names if term not in kept]
     k, usual = (table.get("k", table.get("top")) for table in (given["discretize"], stock.discretize))
     found += [f"top-k {k}"] if k != usual else []
+    few = given.get("shortlist", 0)
+    found += [f"{few or 'all'} tokens"] if few != stock.shortlist else []
     found += [f"{given['steps']} steps"] if given["steps"] != stock.steps else []
     return found + ([f"{given['samples']} samples"] if given["samples"] != stock.samples else [])
 
