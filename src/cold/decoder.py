@@ -79,14 +79,15 @@ class Decoder:
 
     def chain(self, problems: Problems, seeds: Sequence[int]) -> Iterator[tuple[State, Info]]:
         """The Langevin chain, step by step: whoever drives it may look, draw a bar or stop early."""
+        problems = problems.walked
         y = self.initialize(problems, seeds)
         energy = problems.energy.bind(len(seeds), problems.length)
         yield from run(self.sampler, y, energy, seeds, self.steps, self.watch)
 
     def finish(self, problems: Problems, y: Tensor, seeds: Sequence[int], trace: list[Info]) -> list[Decoding]:
         """From a soft sequence, finished or not, to ranked texts."""
-        texts = self.complete(problems, self.discretize(problems, y))
-        return self.judge(problems, texts, seeds, _evaluate(problems, y, seeds), trace)
+        texts = self.complete(problems, self.discretize(problems, problems.whole(y)))
+        return self.judge(problems, texts, seeds, _evaluate(problems.walked, y, seeds), trace)
 
     def judge(
         self,

@@ -28,6 +28,10 @@ class Options:
     steps: Annotated[int | None, typer.Option(help="Langevin steps.")] = None
     length: Annotated[int | None, typer.Option(help="Soft tokens; the LM completes the sentence behind them.")] = None
     top_k: Annotated[int | None, typer.Option(help="How many of the LM's tokens may stand at a position.")] = None
+    shortlist: Annotated[
+        int | None,
+        typer.Option(help="The chain walks through so many tokens that the LM expects here; 0: all."),
+    ] = None
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None
     style: Annotated[list[str] | None, typer.Option(help="An example sentence that sets the voice; repeatable.")] = None
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto"
@@ -39,7 +43,7 @@ class Options:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the best text alone; no progress.")] = False
 
     def changes(self) -> dict[str, Any]:
-        names = ("model", "reverse", "samples", "steps", "length", "top_k", "seed", "style")
+        names = ("model", "reverse", "samples", "steps", "length", "top_k", "shortlist", "seed", "style")
         return {name: getattr(self, name) for name in names if getattr(self, name) not in (None, [])}
 
 

@@ -67,7 +67,7 @@ class View:
             return  # a look at the numbers waits for the device
         self.spoken = now
         energy = float(info.energy.min())
-        text = " ".join(problems.lm.decode(state.y[int(info.energy.argmin())].argmax(-1).tolist()).split())
+        text = " ".join(problems.walked.lm.decode(state.y[int(info.energy.argmin())].argmax(-1).tolist()).split())
         if self.live:
             self.progress.update(self.task, completed=state.step, energy=f"{energy:.2f}", text=text[:70])
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cold.constraints import Constraint, Energy, mean, total
@@ -12,6 +12,7 @@ from cold.decoder import Decoder
 from cold.errors import ColdError
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
+from cold.lm.shortlist import Shortlisted, shortlist
 from cold.recipes.check import Table, call, take
 from cold.recipes.recipe import Recipe
 from cold.recipes.terms import Asked, make_term
@@ -21,7 +22,7 @@ from cold.sampling.langevin import AdamLangevin, Langevin, Sampler
 from cold.text import beam, complete, discretize, initialize, select
 from cold.text.problems import Example, Problems
 from cold.text.reading import Likelihood
-from cold.text.words import check_fits
+from cold.text.words import check_fits, forms
 
 STAGES: dict[str, dict[str, Callable[..., Any]]] = {
     "initialize": {
@@ -65,15 +66,45 @@ class Job:
     notes: tuple[str, ...]
 
 
-def build(recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, examples: Sequence[Example] = ()) -> Job:
-    """Contexts, energy and decoder of a recipe, for its own texts or for other examples."""
+def build(
+    recipe: Recipe,
+    lm: LanguageModel,
+    reverse: LanguageModel | None,
+    examples: Sequence[Example] = (),
+    kept: Sequence[int] = (),
+) -> Job:
+    """Contexts, energy and decoder of a recipe, for its own texts or for other examples.
+
+    `kept`: the shortlist of a run that these examples are a part of; made for them alone unless given.
+    """
     examples = tuple(examples) or (read_texts(recipe),)
     for example in examples:
         check_fits(lm, (*example.words, *example.keywords), recipe.length)
     maker = _Maker(recipe, lm, reverse, examples)
-    energy, notes = maker.energy()
-    problems = Problems(maker.story(), energy, recipe.length, examples, maker.widen())
+    problems, notes = maker.problems()
+    if kept := kept or listed(recipe, lm, examples):
+        behind = None if reverse is None else Shortlisted.of(reverse, kept)
+        short, _ = _Maker(recipe, Shortlisted.of(lm, kept), behind, examples).problems()
+        problems = replace(problems, short=short)
     return Job(problems, maker.decoder(), notes)
+
+
+def listed(recipe: Recipe, lm: LanguageModel, examples: Sequence[Example]) -> list[int]:
+    """The tokens that the chain walks through, for all examples of a run; none where it walks through all."""
+    if not 0 < recipe.shortlist < lm.vocab:
+        return []
+    texts = ["\n".join(recipe.style), *(" ".join((e.left, e.right or e.ending)) for e in examples)]
+    spoken = {form for e in examples for word in (*e.words, *e.keywords) for form in forms(word)}
+    words = {*spoken, *map(str.capitalize, spoken), *_strings(recipe.terms), *_strings(recipe.contexts)}
+    return shortlist(lm, recipe.shortlist, texts, words)
+
+
+def _strings(table: Any) -> list[str]:
+    """All texts in a table of a recipe."""
+    if isinstance(table, str):
+        return [table]
+    inner = table.values() if isinstance(table, dict) else table if isinstance(table, list | tuple) else ()
+    return [text for value in inner for text in _strings(value)]
 
 
 def read_texts(recipe: Recipe) -> Example:
@@ -103,6 +134,11 @@ class _Maker:
             if not isinstance(table, dict):
                 raise ColdError(f"{self._place(f'contexts.{name}')} is {table!r}: write it as a table of its own")
             self.contexts[name] = self._context(table, self._place(f"contexts.{name}"))
+
+    def problems(self) -> tuple[Problems, tuple[str, ...]]:
+        """And notes of what had to be left out."""
+        energy, notes = self.energy()
+        return Problems(self.story(), energy, self.recipe.length, self.texts.examples, self.widen()), notes
 
     def story(self) -> Context:
         found = next((c for c in self.contexts.values() if c is not None and not c.lm.reverse), None)

@@ -41,6 +41,7 @@ class Recipe:
     steps: int = 100
     length: int = 12
     seed: int = 0
+    shortlist: int = 0  # the chain walks through so many tokens that the LM expects here, and the texts' own; 0: all
     style: Sequence[str] = ()
     source: str = "recipe"
 

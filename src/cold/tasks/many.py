@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 
 import torch
 
 from cold.decoder import Decoding
 from cold.errors import ColdError
 from cold.lm.model import LanguageModel
-from cold.recipes import Recipe
+from cold.recipes import Recipe, listed
 from cold.tasks.solve import decode
 from cold.text.problems import Example
 
@@ -55,10 +56,13 @@ def decode_batches(
     """
     batches = plan(recipe, lm, examples, memory or device_memory(lm.device))[::-1]
     todo = [batch for batch in batches if not all(i in skip for i in batch)]
+    method = method or decode
+    if method is decode and todo and (kept := listed(recipe, lm, examples)):
+        method = partial(decode, kept=kept)  # one list for all, so that no text depends on its batch
     while todo:
         batch = todo.pop()
         try:
-            found = (method or decode)(recipe, lm, reverse, [examples[i] for i in batch])
+            found = method(recipe, lm, reverse, [examples[i] for i in batch])
         except torch.OutOfMemoryError as error:
             if len(batch) == 1:
                 raise ColdError(

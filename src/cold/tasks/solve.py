@@ -48,10 +48,14 @@ def counterfactual(
 
 
 def decode(
-    recipe: Recipe, lm: LanguageModel, reverse: LanguageModel | None, batch: Sequence[Example]
+    recipe: Recipe,
+    lm: LanguageModel,
+    reverse: LanguageModel | None,
+    batch: Sequence[Example],
+    kept: Sequence[int] = (),
 ) -> list[Decoding]:
-    """Decode a batch of examples with one recipe."""
-    job = build(recipe, lm, reverse, batch)
+    """Decode a batch of examples with one recipe; `kept`: the shortlist of the run that the batch is a part of."""
+    job = build(recipe, lm, reverse, batch, kept)
     for note in job.notes:
         warnings.warn(note, stacklevel=2)
     return job.decoder(job.problems, seeds(recipe, job))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from cold.constraints.energy import Energy
 from cold.errors import ColdError
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
+from cold.lm.shortlist import Shortlisted
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Problems:
     length: int
     examples: tuple[Example, ...]
     widen: tuple[tuple[int, ...], ...] = field(default=())  # per example: tokens added to every candidate set
+    short: Problems | None = None  # the same over a shortlist of the tokens
 
     def __post_init__(self) -> None:
         if self.length < 1:
@@ -48,3 +52,15 @@ class Problems:
     @property
     def lm(self) -> LanguageModel:
         return self.story.lm
+
+    @property
+    def walked(self) -> Problems:
+        """Those that the chain walks through: with fewer tokens, where there is a shortlist."""
+        return self.short or self
+
+    def whole(self, y: Tensor) -> Tensor:
+        """A soft sequence of `walked` over all tokens; one that is not on the list is as unlikely as any on it."""
+        lm = self.walked.lm
+        if not isinstance(lm, Shortlisted):
+            return y
+        return y.amin(-1, keepdim=True).repeat(1, 1, self.lm.vocab).index_copy_(-1, lm.kept, y)
