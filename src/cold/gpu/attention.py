@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-WIDEST, LONGEST = 128, 128  # numbers of a head, tokens of a step: what one program holds
+LARGEST = 1 << 14  # bytes of a step's queries of one head: what one program holds, beside keys, values and slopes
 TILE = 64  # keys looked at together
 
 
@@ -158,21 +158,25 @@ class Attend(torch.autograd.Function):
 
 def fits(q: Tensor, ahead: Tensor) -> bool:
     """Whether the kernel holds such queries; otherwise the library's attention does it."""
-    return q.shape[2] <= LONGEST and q.shape[3] <= WIDEST and q.shape[0] % ahead.shape[0] == 0
+    return _held(q.shape[2]) * _held(q.shape[3]) * q.element_size() <= LARGEST and q.shape[0] % ahead.shape[0] == 0
+
+
+def _held(size: int) -> int:
+    return max(16, int(triton.next_power_of_2(size)))
 
 
 def _shape(q: Tensor, k: Tensor, v: Tensor, ahead: Tensor, mask: Tensor) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Strides and sizes, and how much a program holds."""
     rows, heads, tokens, width = q.shape
-    held = max(16, triton.next_power_of_2(tokens))
+    held = _held(tokens)
     numbers = (
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *ahead.stride()[:3], mask.stride(0), mask.stride(2),
         heads, heads // k.shape[1], rows // ahead.shape[0], tokens, ahead.shape[2], width,
     )  # fmt: skip
     choices = {
         "rows": held,
-        "cols": min(TILE, max(16, triton.next_power_of_2(max(tokens, min(ahead.shape[2], TILE))))),
-        "wide": max(16, triton.next_power_of_2(width)),
+        "cols": min(TILE, _held(max(tokens, min(ahead.shape[2], TILE)))),
+        "wide": _held(width),
         "exact": q.dtype == torch.float32,
         "num_warps": 4 if held <= 64 else 8,
     }
