@@ -41,9 +41,19 @@ def choose(line: dict[str, Any], n: int, chosen: dict[str, Any]) -> str:
     if "agreement" not in chosen:  # a sample's place in the ranking does not depend on the others
         place = {k: rank for rank, k in enumerate(line["order"])}
         return str(texts[min(range(len(texts)), key=place.__getitem__)])
-    energies = [math.nan if (e := sample["selection"]["judged"]) is None else e for sample in samples]
-    rule = select.careful(select.weighed(chosen["agreement"]))
-    return texts[rule(None, Example(words=tuple(line["inputs"].get("words", ()))), texts, energies).order[0]]  # type: ignore[arg-type]
+    energies = [_judged(sample["selection"], chosen.get("perplexity", 0.0)) for sample in samples]
+    rule, example = select.careful(select.weighed(chosen["agreement"])), Example(words=_words(line))
+    return texts[rule(None, [example], texts, energies)[0].order[0]]  # type: ignore[arg-type]
+
+
+def _judged(seen: dict[str, float | None], weight: float) -> float:
+    """What the rule weighs, but for the agreement with the others."""
+    energy = math.nan if seen["judged"] is None else seen["judged"]
+    return energy + weight * math.log(seen["perplexity"] or math.inf) if weight else energy
+
+
+def _words(line: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(line["inputs"].get("words", ()))
 
 
 def whole(text: str, words: Sequence[str]) -> bool:

@@ -103,10 +103,9 @@ class Decoder:
         soft = soft or [[float("nan")] * len(problems.energy.terms)] * len(texts)
         samples = len(seeds) // problems.story.examples
         decodings = []
-        for number, example in enumerate(problems.examples):
+        for number, ranking in enumerate(self.rule(problems.lm, problems.examples, texts, judged)):
             rows = range(number * samples, (number + 1) * samples)
             energies = [_energy(problems, hard[row]) for row in rows]
-            ranking = self.rule(problems.lm, example, [texts[row] for row in rows], [judged[row] for row in rows])
             found = [
                 Sample(
                     texts[row],

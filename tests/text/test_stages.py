@@ -343,38 +343,38 @@ def test_the_abductive_rule_takes_the_five_best_with_the_left_text_then_the_best
     texts = [f"y{i}" for i in range(7)]
     perplexities.update({f"L {text} R": score for text, score in zip(texts, joint, strict=True)})
     perplexities.update({f"{text} R": score for text, score in zip(texts, behind, strict=True)})
-    ranking = select.abductive(tiny_lm(), Example(left="L", right="R"), texts, [0.0] * 7)
+    ranking = select.abductive(tiny_lm(), [Example(left="L", right="R")], texts, [0.0] * 7)[0]
     assert ranking.order == [2, 4, 3, 1, 5, 0, 6]
     assert ranking.scores[4] == {"perplexity_left_y_right": 4, "perplexity_y_right": 3}
 
 
 def test_the_counterfactual_rule_reads_the_context_and_the_text(perplexities):
     perplexities.update({"L a": 3.0, "L b": 1.0, "L c": 2.0})
-    ranking = select.counterfactual(tiny_lm(), Example(left="L"), ["a", "b", "c"], [0.0] * 3)
+    ranking = select.counterfactual(tiny_lm(), [Example(left="L")], ["a", "b", "c"], [0.0] * 3)[0]
     assert ranking == ([1, 2, 0], [{"perplexity_left_y": 3.0}, {"perplexity_left_y": 1.0}, {"perplexity_left_y": 2.0}])
 
 
 def test_the_lexical_rule_counts_words_before_it_reads(perplexities):
     texts = ["The dog sat.", "A dog saw a river.", "The river and the dog."]
     perplexities.update(zip(texts, [1.0, 3.0, 2.0], strict=True))
-    ranking = select.lexical(tiny_lm(), Example(words=("dog", "river")), texts, [0.0] * 3)
+    ranking = select.lexical(tiny_lm(), [Example(words=("dog", "river"))], texts, [0.0] * 3)[0]
     assert ranking.order == [2, 1, 0]
     assert ranking.scores[1] == {"coverage": 1.0, "perplexity": 3.0}
 
 
 def test_the_energy_rule_takes_the_lowest_energy_and_puts_last_what_has_none():
     energies = [math.nan, 0.5, -2.0, math.nan, 1.0]
-    assert select.by_energy(tiny_lm(), Example(), list("abcde"), energies).order == [2, 1, 4, 0, 3]
+    assert select.by_energy(tiny_lm(), [Example()], list("abcde"), energies)[0].order == [2, 1, 4, 0, 3]
 
 
 def test_agreement_favours_what_most_samples_say():
     texts = ["She saw a dog.", "She saw a dog there.", "A dog bit.", "Completely other words."]
-    ranking = select.weighed(1.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6])
+    ranking = select.weighed(1.0)(tiny_lm(), [Example()], texts, [0.0, 0.0, 0.0, -0.6])[0]
     first = [8 / 9, 4 / 7, 0.0]  # 2 c / (n + m): four of 4 + 5 words, two of 4 + 3, none
     assert ranking.scores[0] == {"judged": 0.0, "agreement": pytest.approx(sum(first) / 3)}
     assert ranking.order == [3, 0, 1, 2]  # -0.6, -0.487, -0.463, -0.357
-    assert select.weighed(2.0)(tiny_lm(), Example(), texts, [0.0, 0.0, 0.0, -0.6]).order == [0, 1, 2, 3]
-    assert select.weighed(2.0)(tiny_lm(), Example(), ["A dog."], [0.5]).scores == [{"judged": 0.5, "agreement": 0}]
+    assert select.weighed(2.0)(tiny_lm(), [Example()], texts, [0.0, 0.0, 0.0, -0.6])[0].order == [0, 1, 2, 3]
+    assert select.weighed(2.0)(tiny_lm(), [Example()], ["A dog."], [0.5])[0].scores == [{"judged": 0.5, "agreement": 0}]
 
 
 @pytest.mark.parametrize(
@@ -392,9 +392,32 @@ def test_two_sentences_in_one_are_seen(text, found):
 
 def test_the_perplexity_of_a_text_alone_may_count_too(perplexities):
     perplexities.update({"a": 1.0, "b": math.e, "c": math.e**3})
-    ranking = select.weighed(perplexity_alone=0.5)(tiny_lm(), Example(), ["a", "b", "c"], [1.0, 0.0, 0.0])
+    ranking = select.weighed(perplexity_alone=0.5)(tiny_lm(), [Example()], ["a", "b", "c"], [1.0, 0.0, 0.0])[0]
     assert ranking.order == [1, 0, 2]  # 1 + 0, 0 + 0.5, 0 + 1.5
     assert ranking.scores[1] == {"judged": 0.0, "perplexity": math.e}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        select.abductive,
+        select.counterfactual,
+        select.lexical,
+        select.by_energy,
+        select.careful(select.weighed(1.0, 0.5)),
+    ],
+)
+def test_a_batch_is_ranked_as_its_examples_are_alone(rule):
+    told = [Example(left="The dog ran.", right="It fell.", words=("dog",)), Example(left="A cat sat.", words=("mat",))]
+    texts = ["A dog ran home.", "The man saw it.", "A cat sat on the mat.", "The door was red."]
+    energies = [0.3, 0.1, 0.2, 0.4]
+    both = rule(tiny_lm(), told, texts, energies)
+    for number, example in enumerate(told):
+        rows = slice(2 * number, 2 * number + 2)
+        (alone,) = rule(tiny_lm(), [example], texts[rows], energies[rows])
+        assert both[number].order == alone.order
+        for seen, wanted in zip(both[number].scores, alone.scores, strict=True):
+            assert seen == pytest.approx(wanted, rel=1e-4)
 
 
 LOOP = "The dog ran to the dog ran to."
@@ -405,7 +428,7 @@ CASES = ["The dog ran home.", "A dog ran", "The cat ran home.", "Dog.", LOOP]
 def test_with_care_a_looping_text_never_wins_and_words_come_before_endings(place):
     texts = [*CASES[:4][:place], LOOP, *CASES[:4][place:]]
     energies = [float(texts.index(text) if text != LOOP else -100) for text in texts]
-    ranking = select.careful(select.by_energy)(tiny_lm(), Example(words=("dog",)), texts, energies)
+    ranking = select.careful(select.by_energy)(tiny_lm(), [Example(words=("dog",))], texts, energies)[0]
     assert [texts[i] for i in ranking.order] == [CASES[0], *sorted(CASES[1:4:2], key=texts.index), CASES[2], LOOP]
     marks = ranking.scores[texts.index("A dog ran")]
     assert (marks["words_missing"], marks["loop"], marks["unfinished"]) == (0.0, 0.0, 1.0)
@@ -415,13 +438,13 @@ def test_with_care_a_looping_text_never_wins_and_words_come_before_endings(place
 @given(st.lists(st.sampled_from(CASES), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_with_care_the_winner_loops_only_if_all_do(texts, random):
     energies = [random.random() for _ in texts]
-    ranking = select.careful(select.by_energy)(tiny_lm(), Example(words=("dog",)), texts, energies)
+    ranking = select.careful(select.by_energy)(tiny_lm(), [Example(words=("dog",))], texts, energies)[0]
     assert sorted(ranking.order) == list(range(len(texts)))
     assert sentences.has_loop(texts[ranking.order[0]]) == all(sentences.has_loop(text) for text in texts)
 
 
 def test_without_care_the_rule_alone_decides():
-    assert select.by_energy(tiny_lm(), Example(words=("dog",)), [LOOP, CASES[0]], [0.0, 1.0]).order == [0, 1]
+    assert select.by_energy(tiny_lm(), [Example(words=("dog",))], [LOOP, CASES[0]], [0.0, 1.0])[0].order == [0, 1]
 
 
 # -- the beam ----------------------------------------------------------------------------------------------
