@@ -70,11 +70,14 @@ class Beam:
             scores = prefix.logits.masked_fill(writer.never, -float("inf")).log_softmax(-1)
             if t < y.shape[1]:
                 scores = scores + advice[[row for row, beam in beams.items() for _ in beam], t]
-            offers = writer.offers([(row // samples, h) for row, beam in beams.items() for h in beam], scores)
+            going = [(row // samples, h) for row, beam in beams.items() for h in beam]
+            pieces = [writer.wanted[example].pieces(h.standing, h.ids) for example, h in going]
+            offers = writer.offers(going, pieces, scores)
             parents: list[int] = []
             start, grown = 0, {}
             for row, beam in beams.items():
-                survivors, done = writer.grow(row // samples, beam, offers[start : start + len(beam)])
+                own = slice(start, start + len(beam))
+                survivors, done = writer.grow(row // samples, beam, pieces[own], offers[own])
                 finished[row] += done
                 if survivors and not writer.satisfied(row // samples, finished[row], survivors):
                     grown[row] = [hypothesis for _, hypothesis in survivors]
@@ -146,24 +149,30 @@ class _Writer:
         cache = {left: openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]
 
-    def offers(self, beams: Sequence[tuple[int, Hypothesis]], scores: Tensor) -> list[dict[int, float]]:
-        """What may follow each hypothesis: the best tokens, and the next ones of its words."""
+    def offers(
+        self, beams: Sequence[tuple[int, Hypothesis]], pieces: Sequence[dict[int, int]], scores: Tensor
+    ) -> list[dict[int, float]]:
+        """What may follow each hypothesis: the best tokens, and the next ones of its words or the full stop."""
         if not beams[0][1].ids:
             opening = torch.stack(self.openers)[[example for example, _ in beams]]
             scores = scores.masked_fill(~opening, -float("inf"))
         top = scores.topk(min(self.beam.top, scores.shape[-1]), dim=-1)
-        pieces = [list(self.wanted[n].pieces(old.standing, old.ids)) or [self.stop] for n, old in beams]
-        most = max(map(len, pieces))
-        index = torch.tensor([row + row[:1] * (most - len(row)) for row in pieces], device=scores.device)
+        asked_for = [list(found) or [self.stop] for found in pieces]
+        most = max(map(len, asked_for))
+        index = torch.tensor([row + row[:1] * (most - len(row)) for row in asked_for], device=scores.device)
         asked = scores.gather(-1, index).tolist()
         best = zip(top.indices.tolist(), top.values.tolist(), strict=True)
         return [
             dict(zip(*found, strict=True)) | dict(zip(row, values, strict=False))
-            for found, row, values in zip(best, pieces, asked, strict=True)
+            for found, row, values in zip(best, asked_for, asked, strict=True)
         ]
 
     def grow(
-        self, example: int, beam: Sequence[Hypothesis], offered: Sequence[dict[int, float]]
+        self,
+        example: int,
+        beam: Sequence[Hypothesis],
+        pieces: Sequence[dict[int, int]],
+        offered: Sequence[dict[int, float]],
     ) -> tuple[list[tuple[int, Hypothesis]], list[Hypothesis]]:
         """The best continuations of one row, with the index of their parent, and the sentences that ended."""
         wanted, avoids = self.wanted[example], bool(self.avoided[example])
@@ -174,7 +183,6 @@ class _Writer:
             offered_all += [(old.score + value, parent, token) for token, value in offers.items()]
         offered_all.sort(reverse=True)
         share = max(2, self.beam.width // (len(wanted.words) + 1))
-        pieces = [wanted.pieces(old.standing, old.ids) for old in beam]
         banks: dict[int, list[tuple[int, Hypothesis]]] = {}
         done: list[Hypothesis] = []
         for score, parent, token in offered_all:
@@ -196,8 +204,10 @@ class _Writer:
 
     def satisfied(self, example: int, done: list[Hypothesis], going: list[tuple[int, Hypothesis]]) -> bool:
         """No hypothesis still in the beam can be expected to beat the best whole sentence with all words."""
+        if self.every_length or len(done) < self.beam.width:
+            return False
         whole = [h for h in done if len(h.standing.found) == len(self.wanted[example].words)]
-        if self.every_length or len(whole) < self.beam.width:
+        if len(whole) < self.beam.width:
             return False
         best = max(map(self.beam._merit, whole))
         return all(self.beam._merit(h) < best for _, h in going)
