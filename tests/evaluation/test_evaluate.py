@@ -85,8 +85,10 @@ def test_perplexity_is_that_of_the_judge_and_says_what_it_shares(tmp_path):
 
 
 def test_two_runs_side_by_side_and_their_difference(tmp_path):
-    good = [line(str(n), "The dog can run.") for n in range(12)]
-    bad = [line(str(n), "The dog sat down.") for n in range(12)]
+    good, bad = (
+        [line(str(n), text, references=("The dog can run.",)) for n in range(12)]
+        for text in ("The dog can run.", "The dog sat down.")
+    )
     first, second = (
         evaluate(write(tmp_path / name, *lines)) for name, lines in (("bad.jsonl", bad), ("good.jsonl", good))
     )
@@ -94,6 +96,10 @@ def test_two_runs_side_by_side_and_their_difference(tmp_path):
     assert (pair.difference, pair.low, pair.high) == (50.0, 50.0, 50.0)
     assert pair.p < 0.01
     assert compare(first, first)["coverage %"].p == 1.0
+    assert compare(first, first)["BLEU-4"] == (0.0, 0.0, 0.0, 1.0)
+    bleu = compare(first, second)["BLEU-4"]
+    assert bleu.difference == pytest.approx(second.whole["BLEU-4"].value - first.whole["BLEU-4"].value)
+    assert bleu.p < 0.01
     table = as_table([first, second])
     assert "bad" in table.splitlines()[0]
     assert "100.00 [100.00, 100.00]" in table

@@ -24,6 +24,7 @@ from cold.evaluation.metrics import (
     bootstrap_mean,
     cider,
     compare,
+    compare_corpus,
     coverage,
     distinct_n,
     edit_overlap,
@@ -562,6 +563,20 @@ def test_two_runs_are_compared_by_ids_with_the_p_value_of_all_signs() -> None:
     assert found.p == pytest.approx(2 / 8, abs=0.02)  # all plus or all minus, of eight
     assert compare(second, first).difference == -found.difference
     assert compare(first, first) == (0, 0, 0, 1)
+
+
+def test_a_corpus_metric_is_compared_by_exchanging_the_texts_of_an_example() -> None:
+    values = np.array([2.0, 5.0, 7.0, 1.0, 3.0, 4.0])  # three texts of one run, three of the other
+
+    def mean(rows: object) -> float:
+        return float(values[np.asarray(rows)].mean())
+
+    found = compare_corpus(mean, 3)
+    as_means = compare(dict(zip("abc", values[:3].tolist())), dict(zip("abc", values[3:].tolist())))  # noqa: B905
+    assert found.difference == pytest.approx(as_means.difference)
+    assert (found.low, found.high) == pytest.approx((as_means.low, as_means.high))
+    assert found.p == pytest.approx(2 / 8, abs=0.03)  # a mean is a corpus metric too: all exchanged, or none
+    assert compare_corpus(lambda rows: 1.0, 3) == (0, 0, 0, 1)
 
 
 def test_the_p_value_is_small_where_runs_differ_and_uniform_where_they_do_not() -> None:

@@ -24,6 +24,7 @@ class Scores:
     path: Path
     header: dict[str, Any]
     ids: list[str]
+    texts: list[tuple[str, list[str]]]  # with their references
     each: dict[str, list[float]] = field(default_factory=dict)
     whole: dict[str, Estimate] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -40,8 +41,8 @@ def evaluate(path: Path, encoder: Encoder | None = None, judge: LanguageModel | 
     if not lines:
         raise ColdError(f"{path} has no finished example yet: let `cold run` go on first")
     task, texts = header["task"], [line["text"] for line in lines]
-    found = Scores(path, header, [line["id"] for line in lines])
     references = [line["references"] for line in lines]
+    found = Scores(path, header, [line["id"] for line in lines], list(zip(texts, references, strict=True)))
     if all(references):
         _against_references(found, task, texts, references, encoder)
     else:
@@ -60,17 +61,21 @@ def evaluate(path: Path, encoder: Encoder | None = None, judge: LanguageModel | 
 
 
 def compare(first: Scores, second: Scores) -> dict[str, Paired]:
-    """Second - first for every metric that both have per example, over the ids they share."""
+    """Second - first for every metric that both have, over the ids they share."""
     shared = set(first.ids) & set(second.ids)
     if not shared:
         raise ColdError(f"{first.path} and {second.path} have no example in common: compare runs over the same file")
     found = {}
+    if "BLEU-4" in first.whole and "BLEU-4" in second.whole:
+        texts = [dict(zip(s.ids, s.texts, strict=True))[key] for s in (second, first) for key in sorted(shared)]
+        metric = metrics.bleu_of_rows([text for text, _ in texts], [some for _, some in texts])
+        found["BLEU-4"] = metrics.compare_corpus(metric, len(shared))
     for name in first.each.keys() & second.each.keys():
         one, other = (dict(zip(s.ids, s.each[name], strict=True)) for s in (first, second))
         keys = [key for key in shared if not math.isnan(one[key]) and not math.isnan(other[key])]
         if keys:
             found[name] = metrics.compare({key: other[key] for key in keys}, {key: one[key] for key in keys})
-    return {name: found[name] for name in first.each if name in found}
+    return {name: found[name] for name in (*first.whole, *first.each) if name in found}
 
 
 def _against_references(

@@ -2,7 +2,14 @@
 
 from cold.evaluation.metrics.bertscore import BertScore, Encoder, bertscore, load_encoder
 from cold.evaluation.metrics.bleu import bleu, bleu_of_rows, self_bleu
-from cold.evaluation.metrics.bootstrap import Estimate, Paired, bootstrap_corpus, bootstrap_mean, compare
+from cold.evaluation.metrics.bootstrap import (
+    Estimate,
+    Paired,
+    bootstrap_corpus,
+    bootstrap_mean,
+    compare,
+    compare_corpus,
+)
 from cold.evaluation.metrics.cider import Cider, cider
 from cold.evaluation.metrics.coverage import Coverage, MeanCoverage, coverage, mean_coverage
 from cold.evaluation.metrics.edits import edit_overlap, edit_similarity, edits
@@ -27,6 +34,7 @@ __all__ = [
     "bootstrap_mean",
     "cider",
     "compare",
+    "compare_corpus",
     "coverage",
     "distinct_n",
     "edit_overlap",

@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 FLIPS = 10_000
 BLOCK = 1_000
+SLOW = 5  # so many fewer where every flip is a corpus to score
 
 
 class Estimate(NamedTuple):
@@ -57,6 +58,28 @@ def compare(
         raise ColdError(f"the two runs do not have the same examples (id {odd!r} is in one only): compare common ids")
     differences = _finite([first[name] - second[name] for name in sorted(first)])
     return Paired(*bootstrap_mean(differences.tolist(), seed, resamples, level), _sign_flip(differences, seed))
+
+
+def compare_corpus(
+    metric: Callable[[Indices], float], size: int, seed: int = 0, resamples: int = 1000, level: float = 0.95
+) -> Paired:
+    """The same for a metric of a whole corpus: rows 0 .. size - 1 are the first run's, the next `size` the second's.
+
+    If the runs do not differ, an example's two texts may as well be exchanged.
+    """
+
+    def difference(first: Indices, second: Indices) -> float:
+        return metric(first) - metric(second)
+
+    own = np.arange(size)
+    seen = difference(own, own + size)
+    drawn = _finite([difference(rows, rows + size) for rows in _draws(size, seed, resamples)])
+    random = np.random.default_rng(seed)
+    hits = 0
+    for _ in range(FLIPS // SLOW):
+        other = own + size * random.integers(2, size=size)
+        hits += abs(difference(other, (other + size) % (2 * size))) >= abs(seen) * (1 - 1e-12)
+    return Paired(*_estimate(seen, drawn, level), (hits + 1) / (FLIPS // SLOW + 1))
 
 
 def _sign_flip(differences: Floats, seed: int) -> float:
