@@ -57,6 +57,13 @@ def test_commongen_and_plain_lists_of_words(tmp_path):
     assert items[0].references == ("A dog runs.", "The dog is on the run.")
 
 
+def test_a_line_of_words_may_say_what_the_command_line_says(tmp_path):
+    line = {"words": ["dog", "run"], "avoid": "cat", "inflections": True, "ordered": True}
+    (item,) = read("lexical", write(tmp_path, json.dumps(line)))
+    assert (item.example.avoid, item.example.ordered) == (("cat",), True)
+    assert "ran" in item.example.words[1].split("|")
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_package_has_a_few_examples_of_every_task(task):
     items = list(read(task, sample_file(task)))

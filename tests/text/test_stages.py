@@ -479,6 +479,19 @@ def test_the_beam_writes_printable_sentences_that_end(monkeypatch):
         assert len(sentences.split(text)) == 1
 
 
+@pytest.mark.parametrize("wanted", [("dog", "river", "house"), ("house", "river", "dog"), ("river", "house", "dog")])
+def test_the_beam_writes_ordered_words_in_their_order(wanted):
+    lm = tiny_lm()
+    problems = requiring(lm, wanted)
+    ordered = replace(problems, examples=(replace(problems.examples[0], ordered=True),))
+    for row in Beam()(ordered, noise(2)):
+        assert ordered.examples[0].found(lm.decode(row)) == list(wanted)
+    marks = select.careful(select.by_energy)(
+        lm, ordered.examples, [" ".join(wanted), " ".join(wanted[::-1])], [0.0, 0.0]
+    )
+    assert [seen["words_missing"] for seen in marks[0].scores] == [0.0, 2.0]
+
+
 def test_a_beam_as_wide_as_the_space_finds_all_required_words():
     tokens = [tiny_lm().encode(text)[0] for text in ("\n", "The", " dog", " river", " ran", " was", ".")]
     table = torch.full((VOCAB, VOCAB), -30.0)

@@ -17,15 +17,28 @@ PIECES = sorted(
 TOKENS = st.lists(st.sampled_from(PIECES), max_size=14)
 
 
+ORDERED = Wanted(LM, WANTED.words, ordered=True)
+
+
 @settings(deadline=None, max_examples=400)
-@given(TOKENS)
-def test_one_token_more_is_as_if_the_whole_text_were_read(tokens):
+@given(TOKENS, st.sampled_from([WANTED, ORDERED]))
+def test_one_token_more_is_as_if_the_whole_text_were_read(tokens, wanted):
     ids, text, standing = (), "", Standing()
     for token in tokens:
         added = LM.token_strings[token]
         ids, text = (*ids, token), text + added
-        standing = WANTED.after(standing, ids, text, added)
-        assert standing == WANTED.of(ids, text)
+        standing = wanted.after(standing, ids, text, added)
+        assert standing == wanted.of(ids, text)
+
+
+def test_ordered_words_count_and_are_offered_in_their_order_only():
+    early = " water"
+    ids = tuple(LM.encode(early))
+    assert WANTED.of(ids, early).found == ("river bank|water",)
+    assert ORDERED.of(ids, early).found == ()
+    assert list(ORDERED.pieces(Standing(), ())) == [ORDERED.forms[0][0][0]]
+    both = early + " dog water"
+    assert ORDERED.of(tuple(LM.encode(both)), both).found == ("dog", "river bank|water")
 
 
 def test_a_word_half_written_counts_its_tokens():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cold.errors import ColdError
 from cold.tasks import examples
 from cold.text.sentences import clean, first, has_loop, is_complete, split
-from cold.text.words import STOP_WORDS, content_words, met, words_of
+from cold.text.words import STOP_WORDS, content_words, in_order, met, words_of
 
 TEXTS = st.text(alphabet="abIé3 .!?…,'’\"”()-\n", max_size=40)
 WORDS = st.text(alphabet="abcdeé", min_size=1, max_size=6)
@@ -225,3 +225,30 @@ def test_tasks_work_out_their_keywords():
     for left, right in (("", "It ended."), ("It began.", "..."), (" ", "It ended.")):
         with pytest.raises(ColdError, match="is empty: give a sentence"):
             examples.abductive(left, right)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The dog ran to the door.", ["dog", "door|gate"]),
+        ("The door hit the dog.", ["dog"]),
+        ("The door hit the dog at the gate.", ["dog", "door|gate"]),
+        ("A gate.", []),
+        ("The dogs ran to the door.", []),
+    ],
+)
+def test_words_in_their_order(text, found):
+    assert in_order(text, ["dog", "door|gate"]) == found
+
+
+def test_one_word_does_not_count_twice():
+    assert in_order("A red dog.", ["dog", "dog"]) == ["dog"]
+    assert in_order("A dog saw a dog.", ["dog", "dog"]) == ["dog", "dog"]
+
+
+@given(st.lists(st.sampled_from(["a dog", "ran", "home", "dog"]), max_size=8), st.permutations(["dog", "ran", "home"]))
+def test_what_comes_in_order_comes_and_opens_the_list(parts, wanted):
+    text = " ".join(parts)
+    found = in_order(text, wanted)
+    assert found == wanted[: len(found)]
+    assert set(found) <= set(met(text, wanted))

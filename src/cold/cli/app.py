@@ -41,6 +41,9 @@ def lexical(
     inflections: Annotated[
         bool, typer.Option("--inflections", help="Any form of a word will do: wash, washes, washed, washing.")
     ] = False,
+    ordered: Annotated[
+        bool, typer.Option("--in-order", help="The words come in the order in which they are given.")
+    ] = False,
     preset: Preset = "fast",
 ) -> int:
     """Write a sentence that contains the given words.
@@ -49,8 +52,9 @@ def lexical(
     Examples:  cold lexical hand sink soap wash
                cold lexical hand sink soap wash --inflections --avoid I
                cold lexical "red shoes" "buy|bought"
+               cold lexical dog door run --in-order
     """
-    texts = {"words": words or [], "avoid": avoid or [], "inflections": inflections}
+    texts = {"words": words or [], "avoid": avoid or [], "inflections": inflections, "ordered": ordered}
     return _task("lexical", texts, preset, options)
 
 

@@ -148,7 +148,9 @@ def _lexical(entry: dict[str, Any]) -> tuple[Example, list[str]]:
     words = entry["words"] if "words" in entry else _take(entry, "concept_set").split("#")
     if isinstance(words, str):
         words = words.split()
-    return examples.lexical([str(word) for word in words]), _list(_first(entry, "references", "scene"))
+    avoid = [str(word) for word in _list(entry.get("avoid"))]
+    flags = {name: bool(entry.get(name)) for name in ("inflections", "ordered")}
+    return examples.lexical([str(word) for word in words], avoid, **flags), _list(_first(entry, "references", "scene"))
 
 
 MAKERS: dict[str, Callable[[dict[str, Any]], tuple[Example, list[str]]]] = {

@@ -10,10 +10,13 @@ from cold.text.problems import Example
 from cold.text.words import content_words, forms, words_of
 
 
-def lexical(words: Sequence[str], avoid: Sequence[str] = (), inflections: bool = False) -> Example:
+def lexical(
+    words: Sequence[str], avoid: Sequence[str] = (), inflections: bool = False, ordered: bool = False
+) -> Example:
     """A sentence that contains these words (section 4.3); `wash|washes` is either of them.
 
     `avoid`: words that must not come. `inflections`: each word in any of its forms, `wash` as washes or washed too.
+    `ordered`: in the order in which they are given.
     """
     wanted = tuple(dict.fromkeys(word.strip() for word in words))
     if not wanted:
@@ -25,7 +28,7 @@ def lexical(words: Sequence[str], avoid: Sequence[str] = (), inflections: bool =
         raise ColdError(f"{clash[0]!r} must come and must not come: take it out of one of the two lists")
     if inflections:
         wanted = tuple("|".join(any_form(form) for form in forms(word)) for word in wanted)
-    return Example(words=wanted, avoid=tuple(avoid), keywords=wanted)
+    return Example(words=wanted, ordered=ordered, avoid=tuple(avoid), keywords=wanted)
 
 
 def abductive(left: str, right: str) -> Example:

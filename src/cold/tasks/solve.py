@@ -27,10 +27,11 @@ def lexical(
     name: str = "fast",
     avoid: Sequence[str] = (),
     inflections: bool = False,
+    ordered: bool = False,
     **changes: Any,
 ) -> Decoding:
     """A sentence with the given words, `a|b` being either. `changes`: samples, steps, length, top_k, seed, style."""
-    return _solve("lexical", examples.lexical(words, avoid, inflections), lm, name, changes)
+    return _solve("lexical", examples.lexical(words, avoid, inflections, ordered), lm, name, changes)
 
 
 def abductive(

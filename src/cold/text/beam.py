@@ -38,9 +38,9 @@ class Beam:
     forbids; `blur` lets a token it planned for one position also count at the next ones. The best mean score wins among
     sentences of `least` words and more. Where a text follows, the best `finalists` of every length are read once more,
     without the soft sequence, and the one wins whose own tokens and those that follow are likeliest, each in the mean:
-    otherwise the longer of both would decide alone. A word of several forms is required in any of them; a word to be
-    avoided is never written. No `no_repeat` tokens in a row come twice, and no `echo` tokens in a row are copied from
-    the left text (a list of words is no sentence).
+    otherwise the longer of both would decide alone. A word of several forms is required in any of them; words that are
+    ordered count in their order only; a word to be avoided is never written. No `no_repeat` tokens in a row come
+    twice, and no `echo` tokens in a row are copied from the left text (a list of words is no sentence).
     """
 
     width: int = 12
@@ -144,7 +144,7 @@ class _Writer:
         self.every_length = any(problems.story.right_ids)
         lefts = {tuple(left): Copied(left, beam.echo) for left in problems.story.left_ids}
         self.copied = [lefts[tuple(left)] for left in problems.story.left_ids]
-        self.wanted = [Wanted(lm, example.words) for example in problems.examples]
+        self.wanted = [Wanted(lm, example.words, example.ordered) for example in problems.examples]
         self.avoided = [example.avoid for example in problems.examples]
         cache = {left: openers(lm, left) for left in set(problems.story.left_texts)}
         self.openers = [cache[left] for left in problems.story.left_texts]

@@ -11,6 +11,7 @@ from cold.errors import ColdError
 from cold.lm.context import Context
 from cold.lm.model import LanguageModel
 from cold.lm.shortlist import Shortlisted
+from cold.text.words import in_order, met
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,15 @@ class Example:
     left: str = ""  # what y follows in the story; not the style examples before it
     right: str = ""  # what follows y
     words: tuple[str, ...] = ()  # that y must contain; `wash|washes` is either of them
+    ordered: bool = False  # whether they must come in this order
     avoid: tuple[str, ...] = ()  # words that y must not contain
     ending: str = ""  # that y should stay close to
     keywords: tuple[str, ...] = ()  # that y should rather contain than not
     key: str = ""  # its seeds come from here, where it is one of many
+
+    def found(self, text: str) -> list[str]:
+        """Those of the words that count: in their order, if it was asked for."""
+        return in_order(text, self.words) if self.ordered else met(text, self.words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,7 @@ def lexical(
     lm: LanguageModel, examples: Sequence[Example], texts: Sequence[str], energies: Sequence[float]
 ) -> list[Ranking]:
     """Our rule (the paper gives none): coverage of the words, then perplexity of y."""
-    covered = [len(met(text, example.words)) / max(len(example.words), 1) for example, text in _rows(examples, texts)]
+    covered = [len(example.found(text)) / max(len(example.words), 1) for example, text in _rows(examples, texts)]
     rankings = []
     for shares, alone in zip(_each(examples, covered), _each(examples, perplexity(lm, texts)), strict=True):
         order = _lowest([(-share, value) for share, value in zip(shares, alone, strict=True)])
@@ -135,7 +135,7 @@ def careful(rule: Rule) -> Rule:
 def _marks(example: Example, text: str) -> dict[str, float]:
     """What is wrong with a text at first sight."""
     return {
-        "words_missing": float(len(example.words) - len(met(text, example.words))),
+        "words_missing": float(len(example.words) - len(example.found(text))),
         "words_to_avoid": float(len(met(text, example.avoid))),
         "loop": float(sentences.has_loop(text)),
         "unfinished": float(not sentences.is_complete(text) or len(words_of(text)) < 3),

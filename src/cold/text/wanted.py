@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cold.lm.model import LanguageModel
-from cold.text.words import form_ids, forms, met, words_of
+from cold.text.words import form_ids, forms, in_order, met, words_of
 
 Ids = tuple[int, ...]
 
@@ -23,15 +23,15 @@ class Standing(NamedTuple):
 class Wanted:
     """`after` is `of` for a text that is one token longer: most tokens make no required word, and are not looked at."""
 
-    def __init__(self, lm: LanguageModel, words: Sequence[str]) -> None:
-        self.words = tuple(words)
+    def __init__(self, lm: LanguageModel, words: Sequence[str], ordered: bool = False) -> None:
+        self.words, self.ordered = tuple(words), ordered
         self.forms = [[tuple(ids) for ids in form_ids(lm, word)] for word in words]
         self.sizes = [min(map(len, those)) for those in self.forms]
         self.inner = {token for those in self.forms for ids in those for token in ids[:-1]}
         self.last = {spoken[-1] for word in words for form in forms(word) if (spoken := words_of(form))}
 
     def of(self, ids: Ids, text: str) -> Standing:
-        return self._standing(ids, tuple(met(text, self.words)))
+        return self._standing(ids, tuple((in_order if self.ordered else met)(text, self.words)))
 
     def after(self, old: Standing, ids: Ids, text: str, added: str) -> Standing:
         """The standing of `text`, which `added` ends and whose last token is that of `ids`."""
@@ -43,7 +43,7 @@ class Wanted:
         return old if old.covered == old.whole else old._replace(covered=old.whole)
 
     def pieces(self, standing: Standing, ids: Ids) -> dict[int, int]:
-        """The next token of every required word that is missing, and how much it would cover."""
+        """The next token of every required word that is missing and may come now, and how much it would cover."""
         found: dict[int, int] = {}
         for (word, those), size in zip(self._pairs(), self.sizes, strict=True):
             if word not in standing.found:
@@ -51,6 +51,8 @@ class Wanted:
                     read = begun(ids, form)
                     covers = standing.whole + size - (len(form) - read - 1)
                     found[form[read]] = max(covers, found.get(form[read], 0))
+                if self.ordered:
+                    break
         return found
 
     def _standing(self, ids: Ids, found: tuple[str, ...]) -> Standing:

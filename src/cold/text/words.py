@@ -59,6 +59,18 @@ def met(text: str, wanted: Sequence[str]) -> list[str]:
     return [phrase for phrase in wanted if any(words in line for words in _spaced(phrase))]
 
 
+def in_order(text: str, wanted: Sequence[str]) -> list[str]:
+    """Those of the wanted, from the first on, that come one behind the other."""
+    rest, found = f" {' '.join(words_of(text))} ", []
+    for phrase in wanted:
+        ends = [rest.index(words) + len(words) - 1 for words in _spaced(phrase) if words in rest]
+        if not ends:
+            break
+        found.append(phrase)
+        rest = rest[min(ends) :]  # from the space behind it on
+    return found
+
+
 @cache
 def _spaced(phrase: str) -> tuple[str, ...]:
     found = (" ".join(words_of(form)) for form in forms(phrase))
