@@ -1,5 +1,6 @@
 """The other decoders: the same call as ours, the same samples, the same selection."""
 
+from cold.baselines import cgmh, tsmh
 from cold.baselines.base import Baseline, Writer
 from cold.baselines.cgmh import CGMH
 from cold.baselines.constrained_beam import ConstrainedBeam
@@ -21,7 +22,9 @@ BASELINES: dict[str, Baseline] = {
     "neurologic-astar": Baseline(NeuroLogic(look_ahead=5)),
     "constrained-beam": Baseline(ConstrainedBeam()),
     "cgmh": Baseline(CGMH(), reads_reverse=True),
+    "cgmh-released": Baseline(CGMH(heuristic=cgmh.RELEASED), reads_reverse=True),
     "tsmh": Baseline(TSMH(), reads_reverse=True),
+    "tsmh-released": Baseline(TSMH(heuristic=tsmh.RELEASED), reads_reverse=True),
     "mix-and-match": Baseline(MixAndMatch(), reads_reverse=True),
     "prompt": Baseline(Prompt()),
 }

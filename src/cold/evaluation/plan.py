@@ -19,7 +19,11 @@ QUICK = {
     "counterfactual": ("delorean", "prompt"),
     "lexical": ("neurologic", "neurologic-astar", "constrained-beam", "prompt"),
 }
-CHAINS = {"abductive": (), "counterfactual": ("mix-and-match",), "lexical": ("tsmh", "cgmh")}
+CHAINS = {
+    "abductive": (),
+    "counterfactual": ("mix-and-match",),
+    "lexical": ("tsmh", "cgmh", "tsmh-released", "cgmh-released"),
+}
 
 
 class Arm(NamedTuple):
