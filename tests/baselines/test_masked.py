@@ -193,7 +193,7 @@ def writer(tmp_path_factory) -> str:
 
 def test_only_some_baselines_ask_a_masked_model() -> None:
     asking = [name for name, baseline in BASELINES.items() if baseline.asks_masked]
-    assert asking == ["cgmh", "tsmh", "mix-and-match"]
+    assert asking == ["cgmh", "cgmh-released", "tsmh", "tsmh-released", "mix-and-match"]
     model = SimpleNamespace(name="x")
     changed = BASELINES["cgmh"].with_masked(model)
     assert changed.write.masked is model
@@ -218,7 +218,7 @@ def test_a_run_names_its_masked_model_and_another_does_not_go_on_with_it(writer,
 @pytest.mark.parametrize(
     ("method", "masked", "told"),
     [
-        ("cold", "mini-masked", "method 'cold' asks no masked model: use --masked with cgmh, tsmh, mix-and-match"),
+        ("cold", "mini-masked", "method 'cold' asks no masked model: use --masked with cgmh, cgmh-released, tsmh"),
         ("cgmh", "nothing", "there is no masked model 'nothing'"),
     ],
 )
