@@ -105,3 +105,8 @@ def test_words_that_nobody_expects_are_on_the_list():
     decoding = decode(RECIPE.with_(shortlist=300), LM, None, [examples.lexical(["zebra", "quartz"])])[0]
     assert "zebra" in decoding.text.lower()
     assert "quartz" in decoding.text.lower()
+
+
+def test_a_list_of_fewer_than_no_tokens_is_refused():
+    with pytest.raises(ColdError, match="the shortlist has -5 tokens: give a number of them, or 0 for all"):
+        decode(RECIPE.with_(shortlist=-5), LM, None, [WORDS])

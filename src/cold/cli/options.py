@@ -30,7 +30,9 @@ class Options:
     top_k: Annotated[int | None, typer.Option(help="How many of the LM's tokens may stand at a position.")] = None
     shortlist: Annotated[
         int | None,
-        typer.Option(help="The chain walks through so many tokens that the LM expects here; 0: all."),
+        typer.Option(
+            help="How many tokens the sampler considers, those that the LM expects here; 0: all. Fewer are faster."
+        ),
     ] = None
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same texts.")] = None
     style: Annotated[list[str] | None, typer.Option(help="An example sentence that sets the voice; repeatable.")] = None

@@ -91,6 +91,8 @@ def build(
 
 def listed(recipe: Recipe, lm: LanguageModel, examples: Sequence[Example]) -> list[int]:
     """The tokens that the chain walks through, for all examples of a run; none where it walks through all."""
+    if recipe.shortlist < 0:
+        raise ColdError(f"the shortlist has {recipe.shortlist} tokens: give a number of them, or 0 for all")
     if not 0 < recipe.shortlist < lm.vocab:
         return []
     texts = ["\n".join(recipe.style), *(" ".join((e.left, e.right or e.ending)) for e in examples)]
