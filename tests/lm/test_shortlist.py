@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cold.errors import ColdError
 from cold.lm.shortlist import Shortlisted, shortlist
-from cold.recipes import build, listed, preset
+from cold.recipes import Recipe, build, listed, preset
 from cold.tasks import decode, decode_many, examples
 from tiny import ARCHS, SENTENCES, tiny_lm
 
@@ -110,3 +110,16 @@ def test_words_that_nobody_expects_are_on_the_list():
 def test_a_list_of_fewer_than_no_tokens_is_refused():
     with pytest.raises(ColdError, match="the shortlist has -5 tokens: give a number of them, or 0 for all"):
         decode(RECIPE.with_(shortlist=-5), LM, None, [WORDS])
+
+
+def test_a_term_that_knows_token_ids_is_refused():
+    text = """
+    shortlist = 300
+    [contexts.story]
+    left = "The dog ran."
+    [[terms]]
+    kind = "cold.kernels:level"
+    weight = 1.0
+    """
+    with pytest.raises(ColdError, match="knows the LM's own token ids: leave the shortlist out, or this term"):
+        build(Recipe.parse(text, "own.toml"), LM, None)

@@ -18,9 +18,8 @@ def as_text(found: Decoding, clock: dict[str, float]) -> str:
     for rank, index in enumerate(found.order, 1):
         sample = found.samples[index]
         terms = "  ".join(f"{name} {score.text:.2f}" for name, score in sample.terms.items())
-        chosen = "  ".join(
-            f"{name} {value:.4g}" for name, value in sample.selection.items() if value
-        )  # no news is good
+        seen = {name: value for name, value in sample.selection.items() if value}  # no news is good
+        chosen = "  ".join(f"{name} {value:.4g}" for name, value in seen.items())
         lines += [f"{rank}. {sample.text}", f"   energy {sample.energy:.2f}  ({terms})  {chosen}"]
     loading, decoding = clock["loaded"] - clock["start"], clock["done"] - clock["loaded"]
     lines.append(f"\n{decoding:.0f} s, after {loading:.0f} s of loading")

@@ -42,7 +42,7 @@ def _cache(past: KeyValues) -> DynamicCache:
     return cache
 
 
-def _aligned(matrix: Tensor, size: int) -> Tensor:
+def aligned(matrix: Tensor, size: int) -> Tensor:
     """With rows of zeros below, so that their number is a multiple of `size`."""
     return F.pad(matrix, (0, 0, 0, -len(matrix) % size)) if len(matrix) % size else matrix
 
@@ -241,7 +241,7 @@ class LanguageModel:
 
     @cached_property
     def _aligned_table(self) -> Tensor:
-        return _aligned(self.table, self.align)
+        return aligned(self.table, self.align)
 
     @cached_property
     def _aligned_head(self) -> Tensor | None:
@@ -250,7 +250,7 @@ class LanguageModel:
         if len(head.weight) % self.align == 0:
             return None
         tied = self.first_id == 0 and head.weight.data_ptr() == self.table.data_ptr() and len(head.weight) == self.vocab
-        return self._aligned_table if tied else _aligned(head.weight, self.align)
+        return self._aligned_table if tied else aligned(head.weight, self.align)
 
     @cached_property
     def plain_head(self) -> bool:

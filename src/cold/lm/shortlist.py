@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cold.errors import ColdError
 from cold.kernels import wide_product
-from cold.lm.model import LanguageModel, _aligned
+from cold.lm.model import LanguageModel, aligned
 
 READ = 64  # texts that are asked what is expected after them: more change the list little
 
@@ -20,7 +20,7 @@ READ = 64  # texts that are asked what is expected after them: more change the l
 class Shortlisted(LanguageModel):
     """Our token n is the token kept[n] of `whole`, as likely as there, given that one of these comes.
 
-    Nothing outside knows: texts go in and come out as before; a token that is not on the list is spelled with others.
+    Texts go in and come out as before, a token that is not on the list being spelled with others; ids are its own.
     """
 
     whole: LanguageModel = field(kw_only=True)
@@ -46,7 +46,7 @@ class Shortlisted(LanguageModel):
         head = self.model.get_output_embeddings()
         if not self.whole.plain_head or getattr(head, "bias", None) is not None:
             return None
-        return _aligned(head.weight[self.kept + self.whole.first_id], self.align)
+        return aligned(head.weight[self.kept + self.whole.first_id], self.align)
 
     @property
     def embedding_scale(self) -> float:

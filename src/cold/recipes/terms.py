@@ -22,6 +22,7 @@ from cold.constraints import (
 from cold.errors import ColdError
 from cold.lm.context import Context, inner_ids
 from cold.lm.load import load_classifier
+from cold.lm.shortlist import Shortlisted
 from cold.recipes.check import call, find_function, take
 from cold.recipes.texts import Texts
 from cold.text.beam import TERMINATORS
@@ -113,6 +114,8 @@ TERMS: dict[str, Kind] = {
 def make_term(kind: str, asked: Asked) -> Constraint:
     """One of the kinds above, or a function of the user's own."""
     term: Constraint
+    if (":" in kind or kind == "classifier") and isinstance(asked.texts.lm, Shortlisted):
+        raise ColdError(f"{asked.place}: {kind!r} knows the LM's own token ids: leave the shortlist out, or this term")
     if ":" in kind:
         term = call(Function, asked.table, asked.place, function=find_function(kind, asked.place))
         return term

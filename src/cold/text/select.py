@@ -46,10 +46,9 @@ def abductive(
     whole = [f"{example.left} {text} {example.right}" for example, text in told]
     late = [f"{text} {example.right}" for example, text in told]
     both = perplexity(lm, whole + late)  # in one reading
+    halves = (_each(examples, half) for half in (both[: len(texts)], both[len(texts) :]))
     rankings = []
-    for joint, behind in zip(
-        *(_each(examples, half) for half in (both[: len(texts)], both[len(texts) :])), strict=True
-    ):
+    for joint, behind in zip(*halves, strict=True):
         by_joint = _lowest(joint)
         order = sorted(by_joint[:5], key=behind.__getitem__) + by_joint[5:]
         scores = zip(joint, behind, strict=True)
